@@ -1,0 +1,56 @@
+"""relmo: ELMo for today. Text in, contextual word vectors out.
+
+Names are loaded on first use, so that `import relmo` stays instant: read `relmo/elmo.py` first.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from relmo.config import CharCnnConfig, ElmoConfig, LstmConfig, WordTableConfig
+    from relmo.elmo import Elmo
+    from relmo.elmo_layer import ElmoLayer
+    from relmo.errors import RelmoError
+    from relmo.nn.scalar_mix import ScalarMix
+    from relmo.types import Layers, Token
+
+_HOME = {
+    "CharCnnConfig": "relmo.config",
+    "Elmo": "relmo.elmo",
+    "ElmoConfig": "relmo.config",
+    "ElmoLayer": "relmo.elmo_layer",
+    "Layers": "relmo.types",
+    "LstmConfig": "relmo.config",
+    "RelmoError": "relmo.errors",
+    "ScalarMix": "relmo.nn.scalar_mix",
+    "Token": "relmo.types",
+    "WordTableConfig": "relmo.config",
+}
+
+__all__ = [
+    "CharCnnConfig",
+    "Elmo",
+    "ElmoConfig",
+    "ElmoLayer",
+    "Layers",
+    "LstmConfig",
+    "RelmoError",
+    "ScalarMix",
+    "Token",
+    "WordTableConfig",
+    "__version__",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module 'relmo' has no attribute {name!r}")
+    value = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,5 @@
+"""`python -m relmo` is the `relmo` command."""
+
+from relmo.cli.main import main
+
+main()

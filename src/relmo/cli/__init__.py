@@ -1,0 +1,1 @@
+"""Commands: parse, call one library function, print what a person or a pipe can read."""

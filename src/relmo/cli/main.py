@@ -1,0 +1,64 @@
+"""The `relmo` command: its verbs, and what an error looks like from outside.
+
+Exit codes: 0 done, 1 the work failed, 2 the call is wrong, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from relmo import __version__
+from relmo.cli.convert import convert
+from relmo.cli.embed import embed
+from relmo.cli.info import info
+from relmo.errors import ConfigError, MissingExtra, ModelNotFound, RelmoError
+
+app = typer.Typer(
+    name="relmo",
+    help="Context-aware word vectors from characters: ELMo, loaded, run and studied.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command()(embed)
+app.command()(convert)
+app.command()(info)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"relmo {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Options before the verb."""
+
+
+def main() -> None:
+    """Run the command line; every error that a user can mend is one line on standard error."""
+    try:
+        app()
+    except RelmoError as error:
+        Console(stderr=True, soft_wrap=True, highlight=False, markup=False).print(f"relmo: {error}")
+        is_call = isinstance(error, ConfigError | ModelNotFound | MissingExtra)
+        sys.exit(2 if is_call else 1)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader went away
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Old interfaces over the new library."""

@@ -1,0 +1,80 @@
+"""ELMo inside a PyTorch model: sentences -> learned mixes of the layers, and a mask."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+
+from relmo.elmo import Elmo, Sentence
+from relmo.errors import ConfigError
+from relmo.nn.scalar_mix import ScalarMix
+from relmo.types import Layers
+
+
+class ElmoLayer(nn.Module):
+    """Several independent mixes over one pass of the biLM.
+
+    Args:
+        elmo: the pretrained model.
+        mixes: how many mixes to learn, for instance one for a task's input and one for its output.
+        dropout: on each mixed vector, in training.
+        l2: lambda on the mixes' weights; add `penalty()` to the task's loss.
+        layer_norm: normalise layers before mixing. The statistics are those of the whole batch, so
+            a sentence's vectors then depend on its batch: off unless asked for.
+        finetune: train the biLM too. Else it is frozen, `parameters()` and `state_dict()` are the
+            mixes' alone, and each distinct word is looked up in the model's memo.
+    """
+
+    def __init__(
+        self,
+        elmo: Elmo,
+        mixes: int = 1,
+        dropout: float = 0.5,
+        l2: float = 1e-3,
+        layer_norm: bool = False,
+        finetune: bool = False,
+    ) -> None:
+        super().__init__()
+        if mixes < 1:
+            raise ConfigError(f"mixes is {mixes}; at least one is needed")
+        self._elmo = elmo  # no nn.Module, so its parameters are not ours
+        self.width = elmo.config.width
+        self.l2 = l2
+        self.mixes = nn.ModuleList(
+            ScalarMix(elmo.config.num_layers, layer_norm=layer_norm) for _ in range(mixes)
+        )
+        self.dropout = nn.Dropout(dropout)
+        self.bilm = elmo.bilm if finetune else None
+        self.mixes.to(elmo.device)
+
+    def forward(self, sentences: Sequence[Sentence]) -> tuple[list[Tensor], Tensor]:
+        """Mixed vectors, one (B, T, D) per mix, zero past a sentence's end, and the mask (B, T)."""
+        words = [self._elmo.words(sentence, number) for number, sentence in enumerate(sentences)]
+        layers = self._layers(words)
+        lengths = torch.tensor([len(sentence) for sentence in words]).unsqueeze(1)  # (B, 1)
+        T = layers.mask.shape[1] - 2
+        mask = (torch.arange(T) < lengths).to(layers.mask.device)  # (B, T)
+        mixed = [mix(layers)[:, 1:-1] * mask.unsqueeze(-1) for mix in self.mixes]  # (B, T, D)
+        return [self.dropout(vectors) for vectors in mixed], mask
+
+    def penalty(self) -> Tensor:
+        """Lambda times the squared norm of all mixes' weights: a part of the loss."""
+        return self.l2 * torch.stack([mix.penalty() for mix in self.mixes]).sum()
+
+    def _layers(self, words: Sequence[Sequence[str]]) -> Layers:
+        if self.bilm is not None:
+            layers, _ = self.bilm(self._elmo.batch(words))
+        else:
+            with torch.no_grad():
+                layers, _ = self._elmo.layers(words)
+        return layers
+
+    def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> Self:
+        """Let `.to(device)` move a frozen biLM along."""
+        result = super()._apply(fn, recurse)
+        if self.bilm is None:
+            self._elmo.bilm._apply(fn, recurse)
+        return result

@@ -1,0 +1,106 @@
+"""The embedding job: lines of text -> vectors on disk, streaming and resumable.
+
+One input line is one sequence and one key; an empty line is a row without tokens. The job never
+holds the corpus: a window of lines is embedded, appended to a journal, and forgotten.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from relmo.elmo import Elmo, LayerChoice
+from relmo.vectors.record import Record
+from relmo.vectors.writer import VectorWriter
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedReport:
+    """What a job did."""
+
+    output: str
+    sentences: int
+    """Lines in the output, those of an earlier run that was resumed included."""
+    resumed: int
+    """Lines that an earlier, interrupted run had done."""
+    tokens: int
+    """Tokens embedded by this run."""
+    words_cut: int
+    """Tokens of this run that were longer than the model's character limit."""
+    seconds: float
+    tokens_per_second: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON holds it."""
+        return asdict(self)
+
+
+def embed_lines(
+    elmo: Elmo,
+    lines: Iterable[str],
+    output: Path,
+    *,
+    layers: LayerChoice = "all",
+    tokenized: bool = False,
+    resume: bool = False,
+) -> EmbedReport:
+    """Embed each line and write the vectors in the format that the output's suffix names.
+
+    Args:
+        elmo: the model.
+        lines: one sequence each.
+        output: OUT.h5, .npz, .parquet or .jsonl; it appears only when it is complete.
+        layers: "all", "mean", "top" or a number.
+        tokenized: lines are tokens separated by white space; else the model's tokenizer splits.
+        resume: go on where an interrupted run of the same job stopped.
+    """
+    fingerprint = {"model": elmo.fingerprint(), "layers": layers, "tokenized": tokenized}
+    with VectorWriter(output, fingerprint, layer_labels(elmo, layers), resume) as writer:
+        start = time.perf_counter()
+        resumed = writer.done
+        todo = writer.skip_done(lines)
+        tokens = words_cut = 0
+        for record in _records(elmo, todo, layers, tokenized, first=resumed):
+            writer.append(record)
+            tokens += len(record.tokens)
+            words_cut += sum(map(elmo.is_cut, record.tokens))
+        sentences = writer.done
+        writer.finish()
+    seconds = time.perf_counter() - start
+    return EmbedReport(
+        output=str(output),
+        sentences=sentences,
+        resumed=resumed,
+        tokens=tokens,
+        words_cut=words_cut,
+        seconds=round(seconds, 3),
+        tokens_per_second=round(tokens / seconds, 1),
+    )
+
+
+def layer_labels(elmo: Elmo, layers: LayerChoice) -> list[int]:
+    """Numbers of the layers that are written; the mean of all is -1."""
+    if layers == "all":
+        return list(range(elmo.config.num_layers))
+    if layers == "mean":
+        return [-1]
+    return [elmo.config.num_layers - 1 if layers == "top" else int(layers)]
+
+
+def _records(
+    elmo: Elmo, lines: Iterable[str], layers: LayerChoice, tokenized: bool, first: int
+) -> Iterator[Record]:
+    waiting: deque[tuple[str, list[str]]] = deque()  # lines read ahead of their vectors
+
+    def words() -> Iterator[list[str]]:
+        for text in lines:
+            waiting.append((text, text.split() if tokenized else elmo.words(text)))
+            yield waiting[-1][1]
+
+    for line, vectors in enumerate(elmo.embed_stream(words(), layers=layers), start=first):
+        text, tokens = waiting.popleft()
+        yield Record(line=line, text=text, tokens=tokens, vectors=vectors)

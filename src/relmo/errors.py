@@ -1,0 +1,58 @@
+"""Every error that relmo raises on purpose.
+
+    RelmoError
+    ├── ConfigError          settings that contradict each other or are not known
+    ├── TextError            input text or tokens that cannot be read
+    ├── WeightError          a model file that is broken, or does not fit its settings
+    │   └── ModelNotFound    no model under that name or path
+    ├── OutputError          vectors that cannot be written, or a run that cannot be resumed
+    └── MissingExtra         an optional dependency is not installed
+
+A message says what came, what was wanted and what to do. `assert` is for our own mistakes.
+"""
+
+from importlib.util import find_spec
+
+EXTRAS = {
+    "parquet": ("pyarrow", "Parquet files need"),
+}
+"""Extra -> (the module it brings, how its message begins)."""
+
+
+class RelmoError(Exception):
+    """The parent of all errors a user can cause and mend."""
+
+
+class ConfigError(RelmoError, ValueError):
+    """Settings contradict each other or are not known."""
+
+
+class TextError(RelmoError, ValueError):
+    """Input text or tokens cannot be read."""
+
+
+class WeightError(RelmoError, ValueError):
+    """A model file is broken or does not fit its settings."""
+
+
+class ModelNotFound(WeightError, FileNotFoundError):
+    """No model under that name or path."""
+
+
+class OutputError(RelmoError, OSError):
+    """Vectors cannot be written, or an interrupted run cannot be resumed."""
+
+
+class MissingExtra(RelmoError, ImportError):
+    """An optional dependency is not installed."""
+
+
+class TextWarning(UserWarning):
+    """Text was understood, but probably not as its author meant it."""
+
+
+def need_extra(extra: str) -> None:
+    """Raise MissingExtra with the install line unless the extra's module can be imported."""
+    module, purpose = EXTRAS[extra]
+    if find_spec(module) is None:
+        raise MissingExtra(f"{purpose} {module}, which is not installed: pip install 'relmo[{extra}]'")

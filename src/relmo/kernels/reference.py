@@ -1,0 +1,112 @@
+"""The arithmetic of ELMo in plain torch: the truth that every faster path is checked against.
+
+Shapes: B sentences, T tokens, N words, C characters, E character width, F filters, H cell width,
+P output width, I input width of an LSTM layer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+FORGET_BIAS = 1.0
+"""TensorFlow adds this at run time; files do not hold it, and nor do our parameters."""
+
+
+class LstmWeights(NamedTuple):
+    """One LSTM layer of one direction. Gates stand in the order input, forget, candidate, output."""
+
+    input: Tensor  # (4H, I)
+    recurrent: Tensor  # (4H, P)
+    bias: Tensor  # (4H,)
+    projection: Tensor | None  # (P, H); None where P = H and the cell's output is used as it is
+
+
+def char_convolutions(
+    letters: Tensor, filters: Sequence[tuple[Tensor, Tensor]], activation: str
+) -> Tensor:
+    """Strongest response of each filter anywhere in the word: (N, C, E) -> (N, F).
+
+    Each filter is a weight (F_k, E, width) and a bias (F_k,). The maximum comes before the
+    activation, as in the original.
+    """
+    squash = torch.relu if activation == "relu" else torch.tanh
+    found = [F.conv1d(letters.mT, weight, bias).amax(-1) for weight, bias in filters]  # (N, F_k)
+    return squash(torch.cat(found, -1))  # (N, F)
+
+
+def highway(x: Tensor, transformed: Tensor, carried: Tensor) -> Tensor:
+    """Blend (N, F) with its transformation; "carry" gates the *transformed* part."""
+    gate = torch.sigmoid(carried)
+    return gate * torch.relu(transformed) + (1 - gate) * x
+
+
+def projected_lstm(
+    inputs: Tensor,
+    lengths: Tensor,
+    h: Tensor,
+    c: Tensor,
+    weights: LstmWeights,
+    cell_clip: float | None = None,
+    output_clip: float | None = None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Read each row from its first token to its last.
+
+    Args:
+        inputs: (B, T, I), row b valid up to lengths[b].
+        lengths: (B,) on the CPU.
+        h: (B, P) output before the first token.
+        c: (B, H) cell before the first token.
+        weights: of this layer.
+        cell_clip: bound on the cell, or None.
+        output_clip: bound on the projected output, or None.
+
+    Returns:
+        Outputs (B, T, P), zero past the end of a row, and h (B, P) and c (B, H) after its last token.
+    """
+    _, T, _ = inputs.shape
+    bias = _with_forget_bias(weights.bias)
+    from_inputs = F.linear(inputs, weights.input, bias)  # (B, T, 4H), all steps at once
+    is_there = torch.arange(T) < lengths.unsqueeze(1)  # (B, T)
+    is_there = is_there.to(inputs.device, non_blocking=True)
+    outputs = []
+    for t in range(T):
+        gates = from_inputs[:, t] + F.linear(h, weights.recurrent)  # (B, 4H)
+        new_h, new_c = lstm_cell(gates, c, weights.projection, cell_clip, output_clip)
+        here = is_there[:, t].unsqueeze(1)  # (B, 1)
+        h = torch.where(here, new_h, h)  # (B, P)
+        c = torch.where(here, new_c, c)  # (B, H)
+        outputs.append(torch.where(here, new_h, 0.0))
+    return torch.stack(outputs, 1), h, c  # (B, T, P), (B, P), (B, H)
+
+
+def lstm_cell(
+    gates: Tensor,
+    c: Tensor,
+    projection: Tensor | None,
+    cell_clip: float | None,
+    output_clip: float | None,
+) -> tuple[Tensor, Tensor]:
+    """One step from the sums of all gates (B, 4H) and the cell (B, H) to the next h and c."""
+    i, f, g, o = gates.chunk(4, -1)  # each (B, H)
+    c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
+    if cell_clip is not None:
+        c = c.clamp(-cell_clip, cell_clip)
+    h = torch.sigmoid(o) * torch.tanh(c)  # (B, H)
+    if projection is not None:
+        h = F.linear(h, projection)  # (B, P)
+        if output_clip is not None:  # TensorFlow's cell clips a projected output only
+            h = h.clamp(-output_clip, output_clip)
+    return h, c
+
+
+def _with_forget_bias(bias: Tensor) -> Tensor:
+    """Add 1.0 to the forget gate's quarter of the bias (4H,)."""
+    H = bias.shape[0] // 4
+    quarter = torch.zeros_like(bias)
+    quarter[H : 2 * H] = FORGET_BIAS
+    return bias + quarter

@@ -1,0 +1,1 @@
+"""Modules: they own parameters and never open a file."""

@@ -1,0 +1,80 @@
+"""Characters -> token vector: the context-free first layer of ELMo."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from relmo.config import CharCnnConfig
+from relmo.kernels import reference
+
+
+class Highway(nn.Module):
+    """A gated shortcut around one linear layer, (N, F) -> (N, F)."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.transform = nn.Linear(width, width)
+        self.carry = nn.Linear(width, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Blend x with its transformation."""
+        return reference.highway(x, self.transform(x), self.carry(x))
+
+
+class CharCnn(nn.Module):
+    """Each word from its own characters: (N, C) ids -> (N, P)."""
+
+    def __init__(self, config: CharCnnConfig) -> None:
+        super().__init__()
+        E, F = config.character_width, config.num_filters
+        self.activation = config.activation
+        self.padding = config.num_ids - 1  # the last id fills a word up to C characters
+        self.embedding = nn.Embedding(config.num_ids, E, padding_idx=0)
+        self.convs = nn.ModuleList(nn.Conv1d(E, count, size) for size, count in config.filters)
+        self.highways = nn.ModuleList(Highway(F) for _ in range(config.num_highways))
+        self.projection = nn.Linear(F, config.width) if config.has_projection else None
+        self.widest = max(size for size, _ in config.filters)
+
+    def forward(self, words: Tensor) -> Tensor:
+        """Token vectors of the words, (N, C) -> (N, P)."""
+        letters = self.embedding(self.without_needless_padding(words))  # (N, C, E)
+        filters = [(conv.weight, conv.bias) for conv in self.convs]
+        x = reference.char_convolutions(letters, filters, self.activation)  # (N, F)
+        for highway in self.highways:
+            x = highway(x)
+        return x if self.projection is None else self.projection(x)  # (N, P)
+
+    def without_needless_padding(self, words: Tensor) -> Tensor:
+        """Drop columns that no maximum can need, (N, C) -> (N, shorter C).
+
+        Windows that begin past a word's end see padding alone and are all equal, so one such
+        window of the widest filter is enough: the maximum is the same number.
+        """
+        if words.shape[0] == 0:
+            return words
+        longest = int((words != self.padding).sum(1).max())
+        return words[:, : longest + self.widest]
+
+
+def initialize(module: CharCnn, generator: torch.Generator) -> None:
+    """Fill fresh parameters at random, in the original's proportions."""
+    nn.init.uniform_(module.embedding.weight, -1.0, 1.0, generator=generator)
+    with torch.no_grad():
+        module.embedding.weight[0] = 0.0
+    for conv in module.convs:
+        assert isinstance(conv, nn.Conv1d)
+        fan_in = conv.in_channels * conv.kernel_size[0]
+        nn.init.normal_(conv.weight, 0.0, fan_in**-0.5, generator=generator)
+        nn.init.zeros_(conv.bias)  # type: ignore[arg-type]
+    for highway in module.highways:
+        assert isinstance(highway, Highway)
+        F = highway.transform.in_features
+        nn.init.normal_(highway.transform.weight, 0.0, F**-0.5, generator=generator)
+        nn.init.normal_(highway.carry.weight, 0.0, F**-0.5, generator=generator)
+        nn.init.zeros_(highway.transform.bias)
+        nn.init.constant_(highway.carry.bias, -2.0)  # mostly shut: words start as their features
+    if module.projection is not None:
+        F = module.projection.in_features
+        nn.init.normal_(module.projection.weight, 0.0, F**-0.5, generator=generator)
+        nn.init.zeros_(module.projection.bias)

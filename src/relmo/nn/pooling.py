@@ -1,0 +1,32 @@
+"""The vectors of a text's tokens -> one vector for the text."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from relmo.errors import ConfigError
+
+Pooling = Literal["mean", "max", "first", "last"]
+Vectors = NDArray[np.float32]
+
+
+def pool(tokens: Vectors, how: Pooling) -> Vectors:
+    """(T, D) -> (D,); a text without tokens gives zeros."""
+    if how not in get_args(Pooling):
+        raise ConfigError(f"pooling is {how!r}; choose one of {', '.join(get_args(Pooling))}")
+    if len(tokens) == 0:
+        return np.zeros(tokens.shape[1], dtype=np.float32)
+    if how == "mean":
+        return tokens.mean(0, dtype=np.float32)
+    if how == "max":
+        return tokens.max(0)
+    return tokens[0 if how == "first" else -1]
+
+
+def normalize(vectors: Vectors) -> Vectors:
+    """Each row with length one; a row of zeros stays so. (N, D) -> (N, D)."""
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return vectors / np.where(norms == 0, 1, norms)

@@ -1,0 +1,1 @@
+"""Text in: tokens and sentences, with the place of each in the text it came from."""

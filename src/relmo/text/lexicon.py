@@ -1,0 +1,55 @@
+"""A fixed list of words and their rows: the input of a word-table model, the softmax of an LM.
+
+The file is vocab.txt: one word per line, in row order, `<S>`, `</S>` and `<UNK>` among them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from relmo.errors import TextError
+
+UNKNOWN = "<UNK>"
+
+
+class Lexicon:
+    """Words in row order; words outside the list share the row of `<UNK>`."""
+
+    def __init__(self, words: Sequence[str]) -> None:
+        self.words = tuple(words)
+        self._row_of = {word: row for row, word in enumerate(self.words)}
+        if len(self._row_of) != len(self.words):
+            twice = next(w for row, w in enumerate(self.words) if self._row_of[w] != row)
+            raise TextError(f"the word list holds {twice!r} twice; each word needs one row")
+        for needed in ("<S>", "</S>", UNKNOWN):
+            if needed not in self._row_of:
+                raise TextError(f"the word list lacks {needed!r}; add it at its row")
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def __contains__(self, word: str) -> bool:
+        return word in self._row_of
+
+    def rows(self, words: Iterable[str]) -> NDArray[np.int64]:
+        """Row of each word, (U,)."""
+        unknown = self._row_of[UNKNOWN]
+        return np.array([self._row_of.get(word, unknown) for word in words], dtype=np.int64)
+
+    @classmethod
+    def read(cls, path: Path) -> Lexicon:
+        """Read vocab.txt; only a newline ends a line, as words may hold odd white space."""
+        try:
+            text = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError as error:
+            raise TextError(f"{path}: not UTF-8 at byte {error.start}; save it as UTF-8") from error
+        lines = text.removesuffix("\n").split("\n")
+        return cls([line.removesuffix("\r") for line in lines])
+
+    def write(self, path: Path) -> None:
+        """Write vocab.txt."""
+        path.write_text("".join(f"{word}\n" for word in self.words), encoding="utf-8", newline="\n")

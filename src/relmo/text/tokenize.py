@@ -1,0 +1,159 @@
+"""Split text into words, each with its place in the text.
+
+    RelmoTokenizer().tokens("Don't go.")  ->  Do  n't  go  .
+
+Every tokenizer keeps one contract: tokens stand in order and never overlap, `text[start:end]` is
+the token, no token holds white space, and every other character stands in exactly one token. White
+space is what `str.isspace` says. Zero-width spaces, byte order marks and control characters are
+therefore tokens; nothing is dropped or changed, and the time taken grows with the text's length.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import Protocol
+
+from relmo.errors import ConfigError
+from relmo.text import unicode_classes as classes
+from relmo.types import Token
+
+TITLES = "Mr Mrs Ms Mme Mlle Messrs Dr Drs Prof Rev Hon Fr St Ste Mt Ft " + (
+    "Gen Col Maj Capt Lt Sgt Cpl Pvt Adm Cmdr Gov Sen Rep Pres Supt"
+)
+"""Abbreviations with something after them: their period never ends a sentence."""
+
+MID_SENTENCE = "vs v viz cf esp approx incl resp lit"
+"""The same, but not before a name."""
+
+MAY_END = "etc al Inc Corp Ltd Co Bros Jr Sr Esq Ave Blvd Rd Dept Univ Ph.D M.Sc B.Sc " + (
+    "Feb Apr Aug Sept Oct Nov Dec"
+)
+"""Abbreviations whose period may also end the sentence."""
+
+BEFORE_NUMBER = "No Nos no nos Vol vol Vols vols Fig fig Figs figs Ch ch Art art Sec sec Op op " + (
+    "p pp pg c ca b d r fl Rs Jan Mar Jun Jul Sep"
+)
+"""Abbreviations only where a number follows: `No. 5`, but `He said no.`"""
+
+
+class Tokenizer(Protocol):
+    """Anything that splits text into tokens and keeps the contract above."""
+
+    @property
+    def name(self) -> str:
+        """The name that `make_tokenizer` knows it by."""
+        ...
+
+    def tokens(self, text: str) -> list[Token]:
+        """Return the tokens of the text, in order."""
+        ...
+
+
+class WhitespaceTokenizer:
+    """Takes what stands between white space, as `str.split` does: for text already split."""
+
+    name = "whitespace"
+
+    def tokens(self, text: str) -> list[Token]:
+        """Return the tokens of the text, in order."""
+        return [Token(m[0], m.start(), m.end()) for m in re.finditer(r"\S+", text)]
+
+
+class RelmoTokenizer:
+    """Splits close to the Penn Treebank, in every script, without changing a character.
+
+    Where usage differs: hyphenated words, dotted abbreviations and numbers with inner separators
+    are whole, signs and units of money apart (`- $ 5 %`), en dashes split (`1914 – 1918`), slashes
+    split words but not digits. Underscores inside a word stay, those around it (`_so_`) do not. A
+    period before a lower-case letter stays inside (`Amazon.com`), before a capital it splits.
+    Words of Hangul and of scripts without spaces, such as Thai, are whole; Han ideographs stand
+    alone; Hiragana and Katakana stand in runs. Marks and joiners belong to what is before them.
+    """
+
+    name = "relmo"
+
+    def tokens(self, text: str) -> list[Token]:
+        """Return the tokens of the text, in order."""
+        return [Token(m[0], m.start(), m.end()) for m in _pattern().finditer(text)]
+
+
+def make_tokenizer(name: str) -> Tokenizer:
+    """Return the tokenizer of that name: "relmo" or "whitespace"."""
+    known: dict[str, type[RelmoTokenizer] | type[WhitespaceTokenizer]] = {
+        each.name: each for each in (RelmoTokenizer, WhitespaceTokenizer)
+    }
+    if name not in known:
+        raise ConfigError(f"no tokenizer is called {name!r}; choose one of {', '.join(known)}")
+    return known[name]()
+
+
+# What follows is one pattern, read from top to bottom: the first alternative that fits wins. It
+# matches at every character that is not white space. Time stays linear because repeats are
+# possessive (`++`) and an alternative either is bounded or looks little further than it takes.
+
+_CLITIC = r"(?i:s|m|d|ll|re|ve)(?!\w)"
+_URL_SIGN = r"_\-~/\#&=+%@*$|"
+
+
+@cache
+def _pattern(*, shortcut: bool = True) -> re.Pattern[str]:
+    """Return the pattern of one token; the shortcut saves time and changes no token."""
+    plain = r"[A-Za-z]++(?![^\s,;]) |" if shortcut else ""
+    letter = rf"[^\W_{classes.HAN}{classes.HIRAGANA}{classes.KATAKANA}]"  # a digit is one, too
+    extend, capital = classes.extenders(), classes.CAPITAL
+    emoji = rf"[{classes.PICTOGRAPH}][{extend}{classes.SKIN_TONE}{classes.TAG}]*+"
+    pattern = rf"""
+{plain}                                                    # most words of English
+(?:
+  (?=\w)(?:                                                # --- begins as a word does
+    [0-9]\ufe0f?\u20e3                                     # keycap: 1️⃣
+  | (?i:https?://|ftp://|www\.)(?=\w) (?:                  # web address: www.a.org/b_(c)
+        (?:{letter}|[{_URL_SIGN}])++
+      | [.,;:!?']++(?={letter}|[{_URL_SIGN}])              #   punctuation, but not at the end
+      | \([^\s()<>"]*+\) | \[[^\s\[\]<>"]*+\] )++           #   brackets, but only in pairs
+  | [A-Za-z0-9][A-Za-z0-9._%+\-]{{0,63}}+                  # e-mail address: a.b@c.org
+      @(?:[A-Za-z0-9\-]{{1,63}}+\.)+[A-Za-z]{{2,63}}
+  | [^\W\d_]\.(?=[^\W\d_](?!\w)) (?:[^\W\d_]\.)*+          # U.S. e.g. U.S.-led
+      (?:[^\W\d_](?!\w))?+ (?:-\w++)*+
+  | (?=[A-Za-z]{{1,8}}+\.|[{capital}]\.) (?:
+        (?:{_any_of(TITLES, MID_SENTENCE, MAY_END)})\.(?!\.)  # Mr. etc.
+      | (?:{_any_of(BEFORE_NUMBER)})\.(?=\s?\d)            # No. 5
+      | (?!I\.\s*+[{capital}](?!\.))                       # not: So do I. He ...
+        [{capital}]\.(?=\s*+[^\W\d_])                      # initial: J. Smith
+    ) (?:-\w++)*+
+  | (?i:(?=[a-z]{{2,}}+['’]t)[a-z]{{2,}}(?=n['’]t(?!\w)))  # do|n't
+  | (?i:n['’]t(?!\w))
+  | {letter}++ (?: [{extend}]++{letter}*+ | (?:            # word or number; between its parts:
+        [\-‐‑־·&]                                          #   well-known AT&T
+      | _++                                                #   snake_case
+      | (?<=\d)[.,:/٫٬](?=\d)                              #   1,000.5 12:30 1/2
+      | \.(?=[a-z])                                        #   Amazon.com
+      | ['’](?=[^\W\d_])(?!{_CLITIC})                      #   O'Neill, not it's
+      | (?<=[א-ת])["״׳](?=[א-ת])                           #   צה"ל
+    ){letter}++ )*+
+  | [{classes.HAN}]                                        # one ideograph
+  | [{classes.HIRAGANA}]++
+  | [{classes.KATAKANA}]++
+  | _++
+  )
+| ['’](?:                                                  # --- begins with an apostrophe
+    (?<=[^\s(\[{{“‘'’—–\-]['’]){_CLITIC}                   # it|'s
+  | (?<!\S['’]){_CLITIC}(?!\S)                             # the same where text came split: it 's
+  | (?<!\w['’])(?i:t(?=(?:is|was|were|will|would)(?!\w)))  # 't|is
+  | (?<!\w['’])(?i:em|til|neath|twixt|gainst|\d0s|n['’])(?!\w)  # 'em '90s rock 'n' roll
+  )
+| (?<![^\s(\[$£€¥+\-−<>=~])\.\d++\w*+                      # .45
+| (?<!\w)[@\#]\d*+[^\W\d][\w{extend}]*+                    # @user #hashtag
+| [\#*]\ufe0f?\u20e3                                       # keycap: #️⃣
+| [{classes.FLAG_LETTER}]{{2}}                             # flag: 🇰🇷
+| {emoji}(?:(?<=\u200d){emoji})*+                          # emoji: 👍🏽 👩‍🚀
+| \.{{2,}}+ | -{{2,}}+ | —++ | …++ | '' | ``               # runs; Treebank quotes
+| \S                                                       # any other character alone
+)[{extend}]*+"""
+    return re.compile(pattern, re.VERBOSE)
+
+
+def _any_of(*lists: str) -> str:
+    """Return a pattern for any one of the words of the lists."""
+    return "|".join(re.escape(word) for words in lists for word in words.split())

@@ -1,0 +1,202 @@
+"""relmo's own layout: config.json + model.safetensors (or shards and their index) + vocab.txt.
+
+Names are the module tree's, start_state.{forward,backward}.{h,c} apart. Biases are stored as in
+the official file, without the forget gate's 1.0: only so is the way there and back bit-identical.
+config.json is written last and records size and sha256 of the other files, so that a folder whose
+writing was interrupted is recognised.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from relmo.config import ElmoConfig
+from relmo.errors import ConfigError, OutputError, WeightError
+from relmo.text.lexicon import Lexicon
+from relmo.weights.files import make_folder, read_json, replacing, sha256, write_json
+from relmo.weights.tensors import (
+    START_NAMES,
+    ModelFiles,
+    check_finite,
+    check_names,
+    check_shape,
+    expected_shapes,
+    with_file_names,
+)
+
+SINGLE = "model.safetensors"
+INDEX = "model.safetensors.index.json"
+VOCAB = "vocab.txt"
+HINT = "is config.json from the same model? Run 'relmo info FOLDER' to check its checksums"
+PICKLE_STARTS = (b"PK\x03\x04", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
+
+
+class Native:
+    """Reads and writes relmo's own layout."""
+
+    name = "native"
+    wanted = "config.json and model.safetensors (or model.safetensors.index.json)"
+
+    def detect(self, folder: Path) -> bool:
+        """Whether config.json and weights are there."""
+        return (folder / "config.json").is_file() and (
+            (folder / SINGLE).is_file() or (folder / INDEX).is_file()
+        )
+
+    def read(self, folder: Path) -> ModelFiles:
+        """Read and check settings, weights and word list."""
+        config, recorded = read_config(folder)
+        check_sizes(folder, recorded)
+        wanted = {START_NAMES.get(n, n): (n, shape) for n, shape in expected_shapes(config).items()}
+        where = tensor_files(folder)
+        check_names(set(where), set(wanted), folder, HINT)
+        tensors: dict[str, Tensor] = {}
+        for file in sorted(set(where.values())):
+            names = [name for name, home in where.items() if home == file]
+            for name, tensor in read_tensors(folder / file, names):
+                module_name, shape = wanted[name]
+                check_shape(folder / file, name, tuple(tensor.shape), tuple(shape), HINT)
+                check_finite(folder / file, name, tensor)
+                tensors[module_name] = tensor
+        lexicon = Lexicon.read(folder / VOCAB) if (folder / VOCAB).is_file() else None
+        return ModelFiles(config, tensors, lexicon)
+
+    def write(self, folder: Path, model: ModelFiles, shard_bytes: int | None = None) -> None:
+        """Write the folder, in shards of at most shard_bytes each where that is given."""
+        make_folder(folder)
+        tensors = with_file_names(model.tensors)
+        written = write_shards(folder, tensors, shard_bytes)
+        if model.lexicon is not None:
+            with replacing(folder / VOCAB) as temporary:
+                model.lexicon.write(temporary)
+            written.append(VOCAB)
+        files = {
+            name: {"bytes": (folder / name).stat().st_size, "sha256": sha256(folder / name)}
+            for name in written
+        }
+        write_json(folder / "config.json", {**model.config.to_dict(), "files": files})
+        for stale in {*folder.glob("model*.safetensors"), folder / INDEX, folder / VOCAB}:
+            if stale.name not in files:
+                stale.unlink(missing_ok=True)
+
+
+def read_config(folder: Path) -> tuple[ElmoConfig, dict[str, dict[str, Any]]]:
+    """Settings, and what config.json records of the other files: {name: {bytes, sha256}}."""
+    values = read_json(folder / "config.json")
+    recorded = values.pop("files", {})
+    try:
+        return ElmoConfig.from_dict(values), recorded
+    except ConfigError as error:
+        raise WeightError(f"{folder / 'config.json'}: {error}") from error
+
+
+def check_sizes(folder: Path, recorded: dict[str, dict[str, Any]]) -> None:
+    """Raise WeightError if a file is not as long as config.json says: cheap, at every load."""
+    for name, facts in recorded.items():
+        path = folder / name
+        found = path.stat().st_size if path.is_file() else None
+        if found != facts["bytes"]:
+            came = "is missing" if found is None else f"has {found} bytes"
+            raise WeightError(
+                f"{path}: {came}, config.json recorded {facts['bytes']}; "
+                f"the copy was interrupted or the files are of two models: copy the folder again"
+            )
+
+
+def check_sums(folder: Path) -> dict[str, bool]:
+    """Whether each recorded file still has its sha256."""
+    _, recorded = read_config(folder)
+    return {
+        name: (folder / name).is_file() and sha256(folder / name) == facts["sha256"]
+        for name, facts in recorded.items()
+    }
+
+
+def tensor_files(folder: Path) -> dict[str, str]:
+    """Name of each tensor -> the file that holds it."""
+    if (folder / SINGLE).is_file():
+        return dict.fromkeys(tensor_names(folder / SINGLE), SINGLE)
+    weight_map = read_json(folder / INDEX).get("weight_map")
+    if not isinstance(weight_map, dict):
+        raise WeightError(f"{folder / INDEX}: lacks 'weight_map', which names each tensor's shard")
+    for shard in sorted(set(weight_map.values())):
+        if not (folder / shard).is_file():
+            raise WeightError(f"{folder / INDEX}: names {shard!r}, which is missing; copy it too")
+    return dict(weight_map)
+
+
+def tensor_names(path: Path) -> list[str]:
+    """Names inside one safetensors file."""
+    with _opened(path) as file:
+        return list(file.keys())
+
+
+def read_tensors(path: Path, names: list[str]) -> list[tuple[str, Tensor]]:
+    """The named tensors of one file, float32."""
+    with _opened(path) as file:
+        missing = set(names) - set(file.keys())
+        if missing:
+            raise WeightError(f"{path}: lacks {min(missing)!r}, which the index places there")
+        return [(name, file.get_tensor(name).to(torch.float32)) for name in names]
+
+
+def write_shards(folder: Path, tensors: dict[str, Tensor], shard_bytes: int | None) -> list[str]:
+    """Write one file, or shards and their index; give the names of the files written."""
+    groups = plan_shards(tensors, shard_bytes)
+    if len(groups) == 1:
+        _save(folder / SINGLE, tensors)
+        return [SINGLE]
+    files = [f"model-{i:05}-of-{len(groups):05}.safetensors" for i in range(1, len(groups) + 1)]
+    for file, names in zip(files, groups, strict=True):
+        _save(folder / file, {name: tensors[name] for name in names})
+    total = sum(tensor.nbytes for tensor in tensors.values())
+    weight_map = {name: f for f, names in zip(files, groups, strict=True) for name in names}
+    write_json(folder / INDEX, {"metadata": {"total_size": total}, "weight_map": weight_map})
+    return [*files, INDEX]
+
+
+def plan_shards(tensors: dict[str, Tensor], shard_bytes: int | None) -> list[list[str]]:
+    """Names of each shard's tensors, in order; a tensor is never split."""
+    groups: list[list[str]] = [[]]
+    room = shard_bytes
+    for name, tensor in tensors.items():
+        if room is not None and shard_bytes is not None:
+            if tensor.nbytes > shard_bytes:
+                raise OutputError(
+                    f"{name!r} has {tensor.nbytes:,} bytes, a shard may have {shard_bytes:,}; "
+                    f"allow larger shards"
+                )
+            if tensor.nbytes > room:
+                groups.append([])
+                room = shard_bytes
+            room -= tensor.nbytes
+        groups[-1].append(name)
+    return groups
+
+
+def _save(path: Path, tensors: dict[str, Tensor]) -> None:
+    with replacing(path) as temporary:
+        contiguous = {name: tensor.contiguous() for name, tensor in tensors.items()}
+        save_file(contiguous, temporary, metadata={"format": "pt"})
+
+
+def _opened(path: Path) -> Any:  # noqa: ANN401 - safetensors has no type for it
+    with path.open("rb") as file:
+        start = file.read(4)
+    if start.startswith(PICKLE_STARTS):
+        raise WeightError(
+            f"{path}: is a pickle (torch.save), which can run code and is never loaded here; "
+            f"write the tensors with safetensors.torch.save_file instead"
+        )
+    try:
+        return safe_open(path, framework="pt")
+    except SafetensorError as error:
+        raise WeightError(
+            f"{path}: is not a complete safetensors file ({error}); copy or download it again"
+        ) from error
