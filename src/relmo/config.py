@@ -70,7 +70,9 @@ class CharCnnConfig:
         _check_choice("scheme", self.scheme, CharacterScheme)
         _check_choice("activation", self.activation, Activation)
         _check_positive(
-            width=self.width, character_width=self.character_width, max_characters=self.max_characters
+            width=self.width,
+            character_width=self.character_width,
+            max_characters=self.max_characters,
         )
         if self.max_characters < 3:
             raise ConfigError(

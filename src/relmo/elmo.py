@@ -11,8 +11,9 @@ on that sentence and the model alone: state starts afresh for each, unless one i
 
 from __future__ import annotations
 
+import hashlib
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal, Self
 
@@ -117,6 +118,14 @@ class Elmo:
         """The model as formats take it."""
         return ModelFiles(self.config, dict(tensors_of(self.bilm)), self.lexicon)
 
+    def fingerprint(self) -> str:
+        """A checksum of all weights: equal for equal models, whatever file they came from."""
+        digest = hashlib.sha256()
+        for name, tensor in sorted(tensors_of(self.bilm)):
+            digest.update(name.encode())
+            digest.update(tensor.contiguous().numpy().data)
+        return digest.hexdigest()
+
     def to(self, device: str | torch.device) -> Self:
         """Move the model; gives itself back."""
         self.bilm.to(device)
@@ -208,7 +217,9 @@ class Elmo:
             show_progress_bar: on standard error.
         """
         if isinstance(sentences, str):
-            raise TextError("embed takes a list of sentences and got one string; write embed([text])")
+            raise TextError(
+                "embed takes a list of sentences and got one string; write embed([text])"
+            )
         items = list(sentences)
         stream = self.embed_stream(items, layers=layers, batch_tokens=batch_tokens)
         return list(progress(stream, len(items), "sentences", show_progress_bar))
@@ -295,9 +306,11 @@ class Elmo:
             batch_sentences=batch_size,
         )
         result = np.zeros((len(many), self.config.width), dtype=np.float32)  # (N, D)
-        pairs = progress(zip(result, parts, strict=True), len(many), "texts", bool(show_progress_bar))
-        for row, text in pairs:
-            tokens = [next(stream) for _ in text]  # each (T, D)
+        pairs = progress(
+            zip(result, parts, strict=True), len(many), "texts", bool(show_progress_bar)
+        )
+        for row, sentences in pairs:
+            tokens = [next(stream) for _ in sentences]  # each (T, D)
             row[:] = pool(np.concatenate(tokens) if tokens else result[:0], pooling)
         if normalize_embeddings:
             result = normalize(result)
@@ -305,7 +318,7 @@ class Elmo:
         return torch.from_numpy(result).to(self.device) if convert_to_tensor else result
 
 
-def _chooser(layers: LayerChoice, num_layers: int):  # noqa: ANN202 - Callable[[Vectors], Vectors]
+def _chooser(layers: LayerChoice, num_layers: int) -> Callable[[Vectors], Vectors]:
     """A function from all layers (L + 1, T, D) to those asked for."""
     if layers == "all":
         return lambda values: values

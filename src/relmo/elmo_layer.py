@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import torch
 from torch import Tensor, nn
@@ -57,24 +57,26 @@ class ElmoLayer(nn.Module):
         lengths = torch.tensor([len(sentence) for sentence in words]).unsqueeze(1)  # (B, 1)
         T = layers.mask.shape[1] - 2
         mask = (torch.arange(T) < lengths).to(layers.mask.device)  # (B, T)
-        mixed = [mix(layers)[:, 1:-1] * mask.unsqueeze(-1) for mix in self.mixes]  # (B, T, D)
+        mixed = [mix(layers)[:, 1:-1] * mask.unsqueeze(-1) for mix in self._mixes()]  # (B, T, D)
         return [self.dropout(vectors) for vectors in mixed], mask
 
     def penalty(self) -> Tensor:
         """Lambda times the squared norm of all mixes' weights: a part of the loss."""
-        return self.l2 * torch.stack([mix.penalty() for mix in self.mixes]).sum()
+        return self.l2 * torch.stack([mix.penalty() for mix in self._mixes()]).sum()
+
+    def _mixes(self) -> list[ScalarMix]:
+        return cast("list[ScalarMix]", list(self.mixes))
 
     def _layers(self, words: Sequence[Sequence[str]]) -> Layers:
-        if self.bilm is not None:
-            layers, _ = self.bilm(self._elmo.batch(words))
-        else:
+        if self.bilm is None:
             with torch.no_grad():
-                layers, _ = self._elmo.layers(words)
+                return self._elmo.layers(words)[0]
+        layers: Layers = self.bilm(self._elmo.batch(words))[0]
         return layers
 
     def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> Self:
         """Let `.to(device)` move a frozen biLM along."""
-        result = super()._apply(fn, recurse)
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         if self.bilm is None:
-            self._elmo.bilm._apply(fn, recurse)
-        return result
+            self._elmo.bilm._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        return self

@@ -11,9 +11,10 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from relmo.elmo import Elmo, LayerChoice
+from relmo.errors import ConfigError
 from relmo.vectors.record import Record
 from relmo.vectors.writer import VectorWriter
 
@@ -27,6 +28,8 @@ class EmbedReport:
     """Lines in the output, those of an earlier run that was resumed included."""
     resumed: int
     """Lines that an earlier, interrupted run had done."""
+    replaced: int
+    """Lines of an interrupted run that was not resumed and is gone."""
     tokens: int
     """Tokens embedded by this run."""
     words_cut: int
@@ -59,15 +62,17 @@ def embed_lines(
         resume: go on where an interrupted run of the same job stopped.
     """
     fingerprint = {"model": elmo.fingerprint(), "layers": layers, "tokenized": tokenized}
-    with VectorWriter(output, fingerprint, layer_labels(elmo, layers), resume) as writer:
+    labels = layer_labels(elmo, layers)
+    with VectorWriter(output, fingerprint, labels, resume=resume) as writer:
         start = time.perf_counter()
         resumed = writer.done
-        todo = writer.skip_done(lines)
+        todo = (text for line, text in enumerate(lines) if not writer.is_done(line, text))
         tokens = words_cut = 0
         for record in _records(elmo, todo, layers, tokenized, first=resumed):
             writer.append(record)
             tokens += len(record.tokens)
             words_cut += sum(map(elmo.is_cut, record.tokens))
+        replaced = writer.replaced or 0
         sentences = writer.done
         writer.finish()
     seconds = time.perf_counter() - start
@@ -75,11 +80,21 @@ def embed_lines(
         output=str(output),
         sentences=sentences,
         resumed=resumed,
+        replaced=replaced,
         tokens=tokens,
         words_cut=words_cut,
         seconds=round(seconds, 3),
         tokens_per_second=round(tokens / seconds, 1),
     )
+
+
+def parse_layers(given: str) -> LayerChoice:
+    """A choice of layers as a command line writes it: all, mean, top or a number."""
+    if given in ("all", "mean", "top"):
+        return cast("LayerChoice", given)
+    if not given.isdecimal():
+        raise ConfigError(f"layers {given!r} is not known; choose all, mean, top or a number")
+    return int(given)
 
 
 def layer_labels(elmo: Elmo, layers: LayerChoice) -> list[int]:

@@ -55,4 +55,6 @@ def need_extra(extra: str) -> None:
     """Raise MissingExtra with the install line unless the extra's module can be imported."""
     module, purpose = EXTRAS[extra]
     if find_spec(module) is None:
-        raise MissingExtra(f"{purpose} {module}, which is not installed: pip install 'relmo[{extra}]'")
+        raise MissingExtra(
+            f"{purpose} {module}, which is not installed: pip install 'relmo[{extra}]'"
+        )

@@ -10,14 +10,17 @@ import typer
 from relmo.cli.output import note, say
 
 
+Source = Annotated[str, typer.Argument(metavar="SRC", help="Folder or name of the model.")]
+Target = Annotated[Path, typer.Argument(metavar="DST", help="Folder to write; made if missing.")]
+To = Annotated[str, typer.Option("--to", help="native, or hdf5 (the official layout).")]
+ShardMb = Annotated[int | None, typer.Option(help="Native: megabytes per file at most.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Report as one JSON object.")]
+
+
 def convert(
-    source: Annotated[str, typer.Argument(metavar="SRC", help="Folder or name of the model.")],
-    target: Annotated[Path, typer.Argument(metavar="DST", help="Folder to write; made if missing.")],
-    to: Annotated[str, typer.Option("--to", help="native or hdf5 (the official layout).")],
-    shard_mb: Annotated[int | None, typer.Option(help="Native: megabytes per file at most.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Report as one JSON object.")] = False,
-) -> None:  # fmt: skip
-    """Convert a model; no number changes on the way."""
+    source: Source, target: Target, to: To, shard_mb: ShardMb = None, as_json: AsJson = False
+) -> None:
+    """Convert a model from one layout into another; no number changes on the way."""
     from relmo.weights.convert import convert_model
 
     report = convert_model(source, target, to, shard_mb)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from enum import StrEnum
+from enum import Enum
 from pathlib import Path
 from typing import Annotated, BinaryIO
 
@@ -16,50 +16,79 @@ from relmo.errors import ConfigError
 DEFAULT_MODEL = "relmo-untrained"
 
 
-class OnError(StrEnum):
+class OnError(Enum):
     """What to do with bytes that are not UTF-8."""
 
-    strict = "strict"
-    replace = "replace"
+    STRICT = "strict"
+    REPLACE = "replace"
+
+
+Files = Annotated[
+    list[str], typer.Argument(metavar="FILE|-", help="Text files, or - for standard input.")
+]
+Output = Annotated[
+    Path, typer.Option("--output", "-o", help="OUT.h5, OUT.npz, OUT.parquet or OUT.jsonl.")
+]
+Model = Annotated[str, typer.Option(help="Folder or name of the model.")]
+Layer = Annotated[str, typer.Option("--layers", help="all, mean, top or a layer's number.")]
+Tokenized = Annotated[
+    bool, typer.Option("--tokenized", help="Lines are tokens separated by white space.")
+]
+Precision = Annotated[str, typer.Option(help="Arithmetic of the model.")]
+OnBadBytes = Annotated[
+    OnError, typer.Option(help="Bytes that are not UTF-8: stop there, or read U+FFFD.")
+]
+Resume = Annotated[
+    bool, typer.Option("--resume", help="Go on where an interrupted run of this job stopped.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Report as one JSON object.")]
 
 
 def embed(
-    files: Annotated[list[str], typer.Argument(metavar="FILE|-", help="Text files, or - for standard input.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="OUT.h5, .npz, .parquet or .jsonl.")],
-    model: Annotated[str, typer.Option(help="Folder or name of the model.")] = DEFAULT_MODEL,
-    layers: Annotated[str, typer.Option(help="all, mean, top or a layer's number.")] = "all",
-    tokenized: Annotated[bool, typer.Option("--tokenized", help="Lines are tokens separated by white space.")] = False,
-    precision: Annotated[str, typer.Option(help="Arithmetic of the model.")] = "float32",
-    errors: Annotated[OnError, typer.Option(help="Bytes that are not UTF-8: stop, or read U+FFFD.")] = OnError.strict,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on where an interrupted run stopped.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Report as one JSON object.")] = False,
-) -> None:  # fmt: skip
+    files: Files,
+    output: Output,
+    model: Model = DEFAULT_MODEL,
+    layers: Layer = "all",
+    tokenized: Tokenized = False,
+    precision: Precision = "float32",
+    errors: OnBadBytes = OnError.STRICT,
+    resume: Resume = False,
+    as_json: AsJson = False,
+) -> None:
     """Embed text: one input line is one sequence and one key of the output."""
     from relmo.elmo import UNTRAINED, Elmo
-    from relmo.embed_lines import embed_lines
+    from relmo.embed_lines import embed_lines, parse_layers
     from relmo.progress import progress
     from relmo.text.lines import read_files
 
     sources = list(_sources(files))
-    total = count_lines(sources, errors.value)
+    total = count_lines(sources, errors)
     elmo = Elmo.from_pretrained(model, precision=precision)  # type: ignore[arg-type]
     if elmo.config.name == UNTRAINED:
         note(f"{UNTRAINED} has random weights: its vectors carry no meaning; give --model")
-    lines = progress(read_files(sources, errors.value), total, "lines", show=True)
     report = embed_lines(
-        elmo, lines, output, layers=_layer(layers), tokenized=tokenized, resume=resume
+        elmo,
+        progress(read_files(sources, errors.value), total, "lines", show=True),
+        output,
+        layers=parse_layers(layers),
+        tokenized=tokenized,
+        resume=resume,
     )
+    if report.replaced:
+        note(f"an interrupted run of {report.replaced} lines was dropped; --resume goes on with it")
     say(report.to_dict(), as_json)
 
 
-def count_lines(sources: list[Path | BinaryIO], errors: str) -> int | None:
+def count_lines(sources: list[Path | BinaryIO], errors: OnError) -> int | None:
     """Read files through once: a bad byte is found before hours of work, and lines are counted."""
     from relmo.text.lines import read_files
 
-    paths = [source for source in sources if isinstance(source, Path)]
-    if len(paths) < len(sources):
+    if not all(isinstance(source, Path) for source in sources):
         return None  # standard input can be read only once
-    return sum(1 for _ in read_files(paths, errors))  # type: ignore[arg-type]
+    count = 0
+    for _ in read_files(sources, errors.value):
+        count += 1
+    return count
 
 
 def _sources(files: list[str]) -> Iterator[Path | BinaryIO]:
@@ -72,7 +101,3 @@ def _sources(files: list[str]) -> Iterator[Path | BinaryIO]:
             yield Path(file)
         else:
             raise ConfigError(f"{file}: no such file")
-
-
-def _layer(given: str) -> str | int:
-    return int(given) if given.isdecimal() else given

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from relmo.cli.output import say
+from relmo.errors import WeightError
 
 
 def info(
@@ -18,5 +19,7 @@ def info(
 
     facts = describe_model(model)
     say(facts, as_json)
-    if False in facts["checksums"].values():
-        raise typer.Exit(1)
+    if any(file["matches"] is False for file in facts["files"].values()):
+        raise WeightError(
+            f"{facts['folder']}: a file is not the one that was written; copy it again"
+        )

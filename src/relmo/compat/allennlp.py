@@ -51,8 +51,8 @@ class Elmo(nn.Module):
         requires_grad: train the biLM too.
         do_layer_norm: normalise layers over the whole batch before mixing.
         dropout: on the result, active until `.eval()`.
-        vocab_to_cache: words whose token vectors are computed once; row 0 is padding. `forward` then
-            takes their numbers as `word_inputs`.
+        vocab_to_cache: words whose token vectors are computed once; row 0 is padding. `forward`
+            then takes their numbers as `word_inputs`.
         keep_sentence_boundaries: leave the two boundary tokens in.
         scalar_mix_parameters: fixed s of every mix, before the softmax.
         module: a biLM of your own: `num_layers`, and forward(inputs, word_inputs) giving
@@ -126,8 +126,10 @@ class Elmo(nn.Module):
             mixed = [vectors[:, 1:-1] * mask.unsqueeze(-1) for vectors in mixed]  # (B, T, D)
         mixed = [self._dropout(vectors) for vectors in mixed]
         return {
-            "elmo_representations": [vectors.unflatten(0, leading) for vectors in mixed],
-            "mask": mask.unflatten(0, leading),
+            "elmo_representations": [
+                vectors.view(*leading, *vectors.shape[1:]) for vectors in mixed
+            ],
+            "mask": mask.reshape(*leading, mask.shape[1]),
         }
 
 
@@ -152,7 +154,7 @@ class ElmoBiLm(nn.Module):
         self._word_embedding = (
             None
             if cached is None
-            else nn.Embedding.from_pretrained(cached, freeze=not requires_grad, padding_idx=0)
+            else nn.Embedding.from_pretrained(cached, freeze=not requires_grad, padding_idx=0)  # type: ignore[no-untyped-call]
         )
         if vocab_to_cache and requires_grad:
             logger.warning("cached words do not follow the CNN while it is trained")
@@ -192,7 +194,7 @@ class ElmoBiLm(nn.Module):
         B, T, C = inputs.shape
         words, index = torch.unique(inputs.reshape(B * T, C), dim=0, return_inverse=True)
         vectors: Tensor = self.bilm.token_layer(words)  # (U, P)
-        return vectors[index].view(B, T, -1)
+        return vectors[index].view(B, T, vectors.shape[1])
 
     def _vectors(self, words: list[str]) -> Tensor:
         """Token vectors of words, (N, P)."""
@@ -220,4 +222,3 @@ def without_boundaries(mask: Tensor) -> Tensor:
 def _all_known(word_inputs: Tensor, words: nn.Embedding) -> bool:
     """Whether every number is a cached word; else AllenNLP goes back to the characters."""
     return word_inputs.numel() == 0 or int(word_inputs.max()) < words.num_embeddings
-

@@ -122,9 +122,9 @@ class ElmoEmbedder:
 
     @staticmethod
     def _formatted(layers: Vectors, output_format: str) -> Vectors:
-        if output_format == "all":
-            return layers
-        return layers[-1] if output_format == "top" else layers.mean(0, dtype=np.float32)
+        if output_format == "average":
+            return np.asarray(layers.mean(0), dtype=np.float32)
+        return layers if output_format == "all" else layers[-1]
 
 
 def check_keys(sentences: list[str]) -> None:

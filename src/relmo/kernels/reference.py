@@ -18,7 +18,7 @@ FORGET_BIAS = 1.0
 
 
 class LstmWeights(NamedTuple):
-    """One LSTM layer of one direction. Gates stand in the order input, forget, candidate, output."""
+    """One LSTM layer of one direction; gates in the order input, forget, candidate, output."""
 
     input: Tensor  # (4H, I)
     recurrent: Tensor  # (4H, P)
@@ -66,7 +66,7 @@ def projected_lstm(
         output_clip: bound on the projected output, or None.
 
     Returns:
-        Outputs (B, T, P), zero past the end of a row, and h (B, P) and c (B, H) after its last token.
+        Outputs (B, T, P), zero past a row's end, and h (B, P) and c (B, H) after its last token.
     """
     _, T, _ = inputs.shape
     bias = _with_forget_bias(weights.bias)

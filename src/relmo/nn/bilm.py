@@ -65,7 +65,7 @@ class BiLM(nn.Module):
     def start_state(self, batch_size: int) -> BiLmState:
         """The state before a sentence, for batch_size rows: stored with the weights, or zero."""
         if self.start == "zero":
-            return zero_state(self.config.lstm, batch_size, like=self.forward_lstm.layers[0].bias)
+            return zero_state(self.config.lstm, batch_size, like=next(self.parameters()))
         parts = [
             getattr(self, f"start_{direction}_{part}").unsqueeze(1)  # (L, 1, P or H)
             for direction in ("forward", "backward")

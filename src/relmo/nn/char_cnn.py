@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import torch
 from torch import Tensor, nn
 
@@ -39,11 +41,15 @@ class CharCnn(nn.Module):
     def forward(self, words: Tensor) -> Tensor:
         """Token vectors of the words, (N, C) -> (N, P)."""
         letters = self.embedding(self.without_needless_padding(words))  # (N, C, E)
-        filters = [(conv.weight, conv.bias) for conv in self.convs]
-        x = reference.char_convolutions(letters, filters, self.activation)  # (N, F)
+        x = reference.char_convolutions(letters, self.filters(), self.activation)  # (N, F)
         for highway in self.highways:
             x = highway(x)
         return x if self.projection is None else self.projection(x)  # (N, P)
+
+    def filters(self) -> list[tuple[Tensor, Tensor]]:
+        """Weight (F_k, E, width) and bias (F_k,) of each convolution."""
+        convs = cast("list[nn.Conv1d]", list(self.convs))
+        return [(conv.weight, cast("Tensor", conv.bias)) for conv in convs]
 
     def without_needless_padding(self, words: Tensor) -> Tensor:
         """Drop columns that no maximum can need, (N, C) -> (N, shorter C).
@@ -62,11 +68,10 @@ def initialize(module: CharCnn, generator: torch.Generator) -> None:
     nn.init.uniform_(module.embedding.weight, -1.0, 1.0, generator=generator)
     with torch.no_grad():
         module.embedding.weight[0] = 0.0
-    for conv in module.convs:
-        assert isinstance(conv, nn.Conv1d)
-        fan_in = conv.in_channels * conv.kernel_size[0]
-        nn.init.normal_(conv.weight, 0.0, fan_in**-0.5, generator=generator)
-        nn.init.zeros_(conv.bias)  # type: ignore[arg-type]
+    for weight, bias in module.filters():
+        fan_in = weight.shape[1] * weight.shape[2]
+        nn.init.normal_(weight, 0.0, fan_in**-0.5, generator=generator)
+        nn.init.zeros_(bias)
     for highway in module.highways:
         assert isinstance(highway, Highway)
         F = highway.transform.in_features

@@ -11,7 +11,7 @@ from relmo.types import LstmState
 
 
 class LstmLayer(nn.Module):
-    """One projected, clipped LSTM layer. Gates stand in the order input, forget, candidate, output."""
+    """One projected, clipped LSTM layer; gates in the order input, forget, candidate, output."""
 
     def __init__(self, config: LstmConfig) -> None:
         super().__init__()

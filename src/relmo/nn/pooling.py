@@ -20,13 +20,15 @@ def pool(tokens: Vectors, how: Pooling) -> Vectors:
     if len(tokens) == 0:
         return np.zeros(tokens.shape[1], dtype=np.float32)
     if how == "mean":
-        return tokens.mean(0, dtype=np.float32)
-    if how == "max":
-        return tokens.max(0)
-    return tokens[0 if how == "first" else -1]
+        pooled = tokens.mean(0, dtype=np.float32)
+    elif how == "max":
+        pooled = tokens.max(0)
+    else:
+        pooled = tokens[0 if how == "first" else -1]
+    return np.asarray(pooled, dtype=np.float32)
 
 
 def normalize(vectors: Vectors) -> Vectors:
     """Each row with length one; a row of zeros stays so. (N, D) -> (N, D)."""
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return vectors / np.where(norms == 0, 1, norms)
+    return np.asarray(vectors / np.where(norms == 0, 1, norms), dtype=np.float32)

@@ -50,9 +50,9 @@ class ScalarMix(nn.Module):
     def extra_repr(self) -> str:
         """Show the shares, and whether they have been learned at all."""
         shares = ", ".join(f"{share:.3f}" for share in self.weights().tolist())
-        is_untrained = not bool(self.s.any()) and float(self.gamma) == 1.0
-        state = "untrained mix, " if is_untrained else ""
-        return f"{state}weights=({shares}), gamma={float(self.gamma):.3f}"
+        gamma = self.gamma.item()
+        state = "untrained mix, " if gamma == 1.0 and not self.s.any() else ""
+        return f"{state}weights=({shares}), gamma={gamma:.3f}"
 
 
 def normalize(layers: Layers) -> Tensor:

@@ -41,7 +41,9 @@ def plan_batches(
     return batches
 
 
-def in_windows(items: Iterable[Item], size: Callable[[Item], int], limit: int) -> Iterator[list[Item]]:
+def in_windows(
+    items: Iterable[Item], size: Callable[[Item], int], limit: int
+) -> Iterator[list[Item]]:
     """Cut a stream into lists whose sizes add up to the limit or, by their last item, just over."""
     window: list[Item] = []
     total = 0

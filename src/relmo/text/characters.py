@@ -89,7 +89,9 @@ class CodePointCharacters:
         self._id_of = {character: i for i, character in enumerate(alphabet, start=1)}
         self.unknown = 1 + len(alphabet)
         markers = range(self.unknown + 1, self.unknown + 1 + NUM_MARKERS)
-        self.begin_sentence, self.end_sentence, self.begin_word, self.end_word, self.padding = markers
+        self.begin_sentence, self.end_sentence, self.begin_word, self.end_word, self.padding = (
+            markers
+        )
 
     def spell(self, words: Sequence[str]) -> CharIds:
         """Ids of the words, (U, C)."""

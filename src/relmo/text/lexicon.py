@@ -44,7 +44,7 @@ class Lexicon:
     def read(cls, path: Path) -> Lexicon:
         """Read vocab.txt; only a newline ends a line, as words may hold odd white space."""
         try:
-            text = path.read_text(encoding="utf-8")
+            text = path.read_bytes().decode("utf-8")
         except UnicodeDecodeError as error:
             raise TextError(f"{path}: not UTF-8 at byte {error.start}; save it as UTF-8") from error
         lines = text.removesuffix("\n").split("\n")

@@ -18,32 +18,36 @@ from relmo.errors import ConfigError
 from relmo.text import unicode_classes as classes
 from relmo.types import Token
 
-TITLES = "Mr Mrs Ms Mme Mlle Messrs Dr Drs Prof Rev Hon Fr St Ste Mt Ft " + (
+TITLES = "Mr Mrs Ms Mme Mlle Messrs Dr Drs Prof Rev Hon Fr St Ste Mt " + (
     "Gen Col Maj Capt Lt Sgt Cpl Pvt Adm Cmdr Gov Sen Rep Pres Supt"
 )
-"""Abbreviations with something after them: their period never ends a sentence."""
+"""Abbreviations before a name: their period never ends a sentence."""
 
-MID_SENTENCE = "vs v viz cf esp approx incl resp lit"
-"""The same, but not before a name."""
+MID_SENTENCE = "vs v viz op cf Cf esp approx incl resp lit"
+"""Abbreviations before any word: nor does theirs."""
 
 MAY_END = "etc al Inc Corp Ltd Co Bros Jr Sr Esq Ave Blvd Rd Dept Univ Ph.D M.Sc B.Sc " + (
-    "Feb Apr Aug Sept Oct Nov Dec"
+    "oz lb lbs ft ibid Ibid cit Feb Apr Aug Sept Oct Nov Dec"
 )
-"""Abbreviations whose period may also end the sentence."""
+"""Abbreviations whose period may be the sentence's, too."""
 
-BEFORE_NUMBER = "No Nos no nos Vol vol Vols vols Fig fig Figs figs Ch ch Art art Sec sec Op op " + (
-    "p pp pg c ca b d r fl Rs Jan Mar Jun Jul Sep"
+BEFORE_NUMBER = "No Nos no nos Vol vol Vols vols Ch ch Chap chap Fig fig Figs figs FIG Art art " + (
+    "Sec sec Op p pp pg col fol ll c ca b d r fl Rs Jan Mar Jun Jul Sep"
 )
 """Abbreviations only where a number follows: `No. 5`, but `He said no.`"""
+
+STARTERS = "The This These That There I It He She They We You A An His Her Its Their Our My " + (
+    "Some Many Most In On At As For From To With By After Before During When While Since "
+    "If Although But And However Then What"
+)
+"""Words that more often begin a sentence than follow an abbreviation within one."""
 
 
 class Tokenizer(Protocol):
     """Anything that splits text into tokens and keeps the contract above."""
 
-    @property
-    def name(self) -> str:
-        """The name that `make_tokenizer` knows it by."""
-        ...
+    name: str
+    """What `make_tokenizer` knows it by."""
 
     def tokens(self, text: str) -> list[Token]:
         """Return the tokens of the text, in order."""
@@ -92,8 +96,8 @@ def make_tokenizer(name: str) -> Tokenizer:
 # matches at every character that is not white space. Time stays linear because repeats are
 # possessive (`++`) and an alternative either is bounded or looks little further than it takes.
 
-_CLITIC = r"(?i:s|m|d|ll|re|ve)(?!\w)"
-_URL_SIGN = r"_\-~/\#&=+%@*$|"
+_CLITIC = r"(?i:s|m|d|ll|re|ve)(?![^\W_])"
+_URL = r"0-9A-Za-zÀ-ӿ_\-~/\#&=+%@*$|"
 
 
 @cache
@@ -101,41 +105,42 @@ def _pattern(*, shortcut: bool = True) -> re.Pattern[str]:
     """Return the pattern of one token; the shortcut saves time and changes no token."""
     plain = r"[A-Za-z]++(?![^\s,;]) |" if shortcut else ""
     letter = rf"[^\W_{classes.HAN}{classes.HIRAGANA}{classes.KATAKANA}]"  # a digit is one, too
-    extend, capital = classes.extenders(), classes.CAPITAL
-    emoji = rf"[{classes.PICTOGRAPH}][{extend}{classes.SKIN_TONE}{classes.TAG}]*+"
+    extend, capital, emoji = classes.extenders(), classes.CAPITAL, classes.PICTOGRAPH
     pattern = rf"""
 {plain}                                                    # most words of English
 (?:
   (?=\w)(?:                                                # --- begins as a word does
     [0-9]\ufe0f?\u20e3                                     # keycap: 1️⃣
-  | (?i:https?://|ftp://|www\.)(?=\w) (?:                  # web address: www.a.org/b_(c)
-        (?:{letter}|[{_URL_SIGN}])++
-      | [.,;:!?']++(?={letter}|[{_URL_SIGN}])              #   punctuation, but not at the end
-      | \([^\s()<>"]*+\) | \[[^\s\[\]<>"]*+\] )++           #   brackets, but only in pairs
+  | (?i:https?://|ftp://|www\.)(?=\w) (?: [{_URL}]++       # web address: www.a.org/b_(c)
+      | [.,;:!?']++(?=[{_URL}])                            #   punctuation, but not at the end
+      | \([^\s()<>"]*+\) | \[[^\s\[\]<>"]*+\] )++          #   brackets, but only in pairs
   | [A-Za-z0-9][A-Za-z0-9._%+\-]{{0,63}}+                  # e-mail address: a.b@c.org
       @(?:[A-Za-z0-9\-]{{1,63}}+\.)+[A-Za-z]{{2,63}}
   | [^\W\d_]\.(?=[^\W\d_](?!\w)) (?:[^\W\d_]\.)*+          # U.S. e.g. U.S.-led
       (?:[^\W\d_](?!\w))?+ (?:-\w++)*+
   | (?=[A-Za-z]{{1,8}}+\.|[{capital}]\.) (?:
         (?:{_any_of(TITLES, MID_SENTENCE, MAY_END)})\.(?!\.)  # Mr. etc.
-      | (?:{_any_of(BEFORE_NUMBER)})\.(?=\s?\d)            # No. 5
-      | (?!I\.\s*+[{capital}](?!\.))                       # not: So do I. He ...
+      | (?:{_any_of(BEFORE_NUMBER)})\.(?=\s?(?:\d|[ivx]{{2,}}\b))  # No. 5, vol. ii
+      | (?!I\.\s*+[{capital}](?!\.))                       # not: So do I. Alice ...
+        (?!.\.\s++(?:{_any_of(STARTERS)})[^\w.])           # not: vitamin C. The ...
         [{capital}]\.(?=\s*+[^\W\d_])                      # initial: J. Smith
+      | [A-Za-z]{{1,8}}+\.(?=[,;])                         # Ibid., p. 5
     ) (?:-\w++)*+
-  | (?i:(?=[a-z]{{2,}}+['’]t)[a-z]{{2,}}(?=n['’]t(?!\w)))  # do|n't
-  | (?i:n['’]t(?!\w))
-  | {letter}++ (?: [{extend}]++{letter}*+ | (?:            # word or number; between its parts:
+  | (?i:(?=[a-z]{{3,}}+['’]t)[a-z]{{2,}}(?=n['’]t(?![^\W_])))  # do|n't
+  | (?i:n['’]t(?![^\W_]))
+  | _++
+  | (?: [{extend}]*+ (?:                                   # word or number; between its parts:
         [\-‐‑־·&]                                          #   well-known AT&T
       | _++                                                #   snake_case
       | (?<=\d)[.,:/٫٬](?=\d)                              #   1,000.5 12:30 1/2
       | \.(?=[a-z])                                        #   Amazon.com
+      | (?<=\d)\.(?=[A-Z](?!\w)) | (?<=[A-Z])\.(?=\d)      #   section 1.C, book VII.22
       | ['’](?=[^\W\d_])(?!{_CLITIC})                      #   O'Neill, not it's
       | (?<=[א-ת])["״׳](?=[א-ת])                           #   צה"ל
-    ){letter}++ )*+
-  | [{classes.HAN}]                                        # one ideograph
+    )?+ {letter}++ )++
   | [{classes.HIRAGANA}]++
   | [{classes.KATAKANA}]++
-  | _++
+  | \w                                                     # an ideograph: nothing else is left
   )
 | ['’](?:                                                  # --- begins with an apostrophe
     (?<=[^\s(\[{{“‘'’—–\-]['’]){_CLITIC}                   # it|'s
@@ -143,11 +148,12 @@ def _pattern(*, shortcut: bool = True) -> re.Pattern[str]:
   | (?<!\w['’])(?i:t(?=(?:is|was|were|will|would)(?!\w)))  # 't|is
   | (?<!\w['’])(?i:em|til|neath|twixt|gainst|\d0s|n['’])(?!\w)  # 'em '90s rock 'n' roll
   )
-| (?<![^\s(\[$£€¥+\-−<>=~])\.\d++\w*+                      # .45
+| (?<![^\s(\[$£€¥+\-−<>=~])\.\d++\w*+(?:-\w++)*+           # .45
 | (?<!\w)[@\#]\d*+[^\W\d][\w{extend}]*+                    # @user #hashtag
 | [\#*]\ufe0f?\u20e3                                       # keycap: #️⃣
 | [{classes.FLAG_LETTER}]{{2}}                             # flag: 🇰🇷
-| {emoji}(?:(?<=\u200d){emoji})*+                          # emoji: 👍🏽 👩‍🚀
+| [{emoji}] (?: [{extend}{classes.SKIN_TONE}{classes.TAG}]  # emoji: 👍🏽 👩‍🚀
+              | (?<=\u200d)[{emoji}] )*+
 | \.{{2,}}+ | -{{2,}}+ | —++ | …++ | '' | ``               # runs; Treebank quotes
 | \S                                                       # any other character alone
 )[{extend}]*+"""

@@ -1,7 +1,7 @@
 """Character classes that `re` lacks, each written to stand inside the brackets of a pattern.
 
-    re.compile(f"[{HAN}]")          one ideograph
-    re.compile(f"[{extenders()}]")  what clings to the character before it
+re.compile(f"[{HAN}]")          one ideograph
+re.compile(f"[{extenders()}]")  what clings to the character before it
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import unicodedata
 from functools import cache
 
-HAN = "々〇〡-〩〻㐀-䶿一-鿿豈-\ufaff\U00020000-\U0003fffd"
+HAN = "\u3005\u3007\u3021-\u3029\u303b\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003fffd"
 HIRAGANA = "ぁ-ゖゝ-ゟー\U0001b001-\U0001b11f\U0001b150-\U0001b152"
 KATAKANA = "ァ-ヺー-ヿㇰ-ㇿｦ-ﾟ\U0001aff0-\U0001b000\U0001b120-\U0001b122\U0001b164-\U0001b167"
 """ー lengthens vowels in both kana and so stands in both classes."""

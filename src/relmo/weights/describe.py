@@ -7,16 +7,17 @@ from pathlib import Path
 from typing import Any
 
 from relmo.config import CharCnnConfig
+from relmo.weights.files import sha256
 from relmo.weights.find import find_model
 from relmo.weights.layouts import detect
-from relmo.weights.native import Native, check_sums
+from relmo.weights.native import Native, read_config
+from relmo.weights.tensors import Format
 
 
 def describe_model(name: str | Path) -> dict[str, Any]:
     """Sizes, training record, licence and checksums of a model."""
     folder = find_model(name)
     fmt = detect(folder)
-    checksums = check_sums(folder) if isinstance(fmt, Native) else {}
     model = fmt.read(folder)
     config = model.config
     tokens = dataclasses.asdict(config.tokens)
@@ -29,12 +30,26 @@ def describe_model(name: str | Path) -> dict[str, Any]:
         "layers": config.num_layers,
         "width": config.width,
         "parameters": sum(tensor.numel() for tensor in model.tensors.values()),
-        "bytes": sum(path.stat().st_size for path in folder.iterdir() if path.is_file()),
         "tokens": tokens,
         "lstm": dataclasses.asdict(config.lstm),
         "tokenizer": config.tokenizer,
         "start": config.start,
         "licence": config.licence or "not stated",
         "training": dict(config.training) or "not recorded",
-        "checksums": checksums,
+        "files": describe_files(folder, fmt),
     }
+
+
+def describe_files(folder: Path, fmt: Format) -> dict[str, dict[str, Any]]:
+    """Size and sha256 of each file; `matches` compares with what the model's writer recorded."""
+    recorded = read_config(folder)[1] if isinstance(fmt, Native) else {}
+    found = {}
+    for path in sorted(path for path in folder.iterdir() if path.is_file()):
+        checksum = sha256(path)
+        expected = recorded.get(path.name, {}).get("sha256")
+        found[path.name] = {
+            "bytes": path.stat().st_size,
+            "sha256": checksum,
+            "matches": None if expected is None else checksum == expected,
+        }
+    return found

@@ -109,15 +109,6 @@ def check_sizes(folder: Path, recorded: dict[str, dict[str, Any]]) -> None:
             )
 
 
-def check_sums(folder: Path) -> dict[str, bool]:
-    """Whether each recorded file still has its sha256."""
-    _, recorded = read_config(folder)
-    return {
-        name: (folder / name).is_file() and sha256(folder / name) == facts["sha256"]
-        for name, facts in recorded.items()
-    }
-
-
 def tensor_files(folder: Path) -> dict[str, str]:
     """Name of each tensor -> the file that holds it."""
     if (folder / SINGLE).is_file():
@@ -163,27 +154,31 @@ def write_shards(folder: Path, tensors: dict[str, Tensor], shard_bytes: int | No
 
 def plan_shards(tensors: dict[str, Tensor], shard_bytes: int | None) -> list[list[str]]:
     """Names of each shard's tensors, in order; a tensor is never split."""
+    if shard_bytes is None:
+        return [list(tensors)]
     groups: list[list[str]] = [[]]
     room = shard_bytes
     for name, tensor in tensors.items():
-        if room is not None and shard_bytes is not None:
-            if tensor.nbytes > shard_bytes:
-                raise OutputError(
-                    f"{name!r} has {tensor.nbytes:,} bytes, a shard may have {shard_bytes:,}; "
-                    f"allow larger shards"
-                )
-            if tensor.nbytes > room:
-                groups.append([])
-                room = shard_bytes
-            room -= tensor.nbytes
+        if tensor.nbytes > shard_bytes:
+            raise OutputError(
+                f"{name!r} has {tensor.nbytes:,} bytes, a shard may have {shard_bytes:,}; "
+                f"allow larger shards"
+            )
+        if tensor.nbytes > room:
+            groups.append([])
+            room = shard_bytes
         groups[-1].append(name)
+        room -= tensor.nbytes
     return groups
 
 
 def _save(path: Path, tensors: dict[str, Tensor]) -> None:
     with replacing(path) as temporary:
         contiguous = {name: tensor.contiguous() for name, tensor in tensors.items()}
-        save_file(contiguous, temporary, metadata={"format": "pt"})
+        try:
+            save_file(contiguous, temporary, metadata={"format": "pt"})
+        except SafetensorError as error:  # how safetensors reports a full disk
+            raise OSError(str(error)) from error
 
 
 def _opened(path: Path) -> Any:  # noqa: ANN401 - safetensors has no type for it

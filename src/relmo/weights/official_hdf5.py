@@ -2,7 +2,7 @@
 
 The numeric rules between the file and the module, each both ways, are all in this file:
 
-    gates      columns i, j, f, o of W_0 and B   <->  rows i, f, j, o (input, forget, candidate, output)
+    gates      columns i, j, f, o of W_0 and B    <->  rows i, f, j, o (j is the candidate)
     W_0        (P + P, 4H), input above recurrent <->  two weights (4H, P)
     matrices   x @ W                              <->  x @ W.T
     filters    (1, width, E, n)                   <->  (n, E, width)
@@ -27,7 +27,13 @@ from relmo.errors import WeightError
 from relmo.text.lexicon import Lexicon
 from relmo.weights.files import make_folder, read_json, replacing, write_json
 from relmo.weights.official_options import to_config, to_options
-from relmo.weights.tensors import ModelFiles, check_finite, check_names, check_shape, expected_shapes
+from relmo.weights.tensors import (
+    ModelFiles,
+    check_finite,
+    check_names,
+    check_shape,
+    expected_shapes,
+)
 
 HINT = "is options.json from the same model?"
 GATES = torch.tensor([0, 2, 1, 3])
@@ -256,7 +262,7 @@ def _filters_fill_width(options: dict[str, Any]) -> bool:
     cnn, lstm = options.get("char_cnn"), options.get("lstm")
     if not isinstance(cnn, dict) or not isinstance(lstm, dict):
         return False
-    return sum(count for _, count in cnn.get("filters", [])) == lstm.get("projection_dim")
+    return bool(sum(count for _, count in cnn.get("filters", [])) == lstm.get("projection_dim"))
 
 
 def _read_lexicon(folder: Path, rows: int) -> Lexicon:

@@ -83,7 +83,7 @@ def _cnn_config(
 
 def to_options(config: ElmoConfig) -> dict[str, Any]:
     """What options.json holds for these settings; keys kept from an earlier one come back."""
-    official = {key: value for key, value in config.official.items()}
+    official = dict(config.official)
     lstm = {
         "use_skip_connections": config.lstm.has_skips,
         "projection_dim": config.lstm.output_width,

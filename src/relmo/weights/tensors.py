@@ -71,7 +71,9 @@ def check_shape(
 ) -> None:
     """Raise WeightError that names the tensor unless the shapes agree."""
     if tuple(found) != tuple(wanted):
-        raise WeightError(f"{path}: {name!r} is {tuple(found)}, these settings need {tuple(wanted)}; {hint}")
+        raise WeightError(
+            f"{path}: {name!r} is {tuple(found)}, these settings need {tuple(wanted)}; {hint}"
+        )
 
 
 def check_finite(path: Path, name: str, tensor: Tensor) -> None:

@@ -1,0 +1,98 @@
+"""Parquet: one row per token and layer, with columns line, position, token, layer, vector.
+
+Rows are sorted by line, position, layer. `layer` is the layer's number; -1 is the mean of all.
+`vector` is a plain list of float32, which every reader knows: lists of fixed size and float16 read
+differently, or not at all, in some; float16 vectors lose nothing by it. Lone surrogates in a token
+become U+FFFD, as Parquet holds Unicode only.
+
+An empty line has no row. The schema's metadata holds `relmo.num_lines`, so that it can be missed,
+and `relmo.fingerprint`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import parquet as pq
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from relmo.vectors.formats import About
+    from relmo.vectors.record import Record
+
+GROUP_ROWS = 65_536
+GROUP_BYTES = 16 * 2**20
+"""A row group ends with the record that reaches either: so much is in memory at a time."""
+
+_SURROGATES = re.compile("[\ud800-\udfff]")
+_SMALL_COLUMNS = ["line", "position", "token", "layer"]
+
+
+def write(records: Iterable[Record], about: About, path: Path) -> None:
+    """Write one row per token and layer, in row groups of bounded size."""
+    schema = _schema(about)
+    with pq.ParquetWriter(
+        path,
+        schema,
+        use_dictionary=_SMALL_COLUMNS,  # vectors do not repeat
+        write_statistics=_SMALL_COLUMNS,
+    ) as writer:
+        for group in _groups(records):
+            writer.write_table(_rows(group, about, schema))
+
+
+def _schema(about: About) -> pa.Schema:
+    columns = [
+        ("line", pa.int64()),
+        ("position", pa.int32()),
+        ("token", pa.string()),
+        ("layer", pa.int16()),
+        ("vector", pa.list_(pa.float32())),
+    ]
+    metadata = {
+        "relmo.num_lines": str(about.num_lines),
+        "relmo.fingerprint": about.fingerprint_json,
+    }
+    return pa.schema([pa.field(*column, nullable=False) for column in columns], metadata)
+
+
+def _groups(records: Iterable[Record]) -> Iterator[list[Record]]:
+    """Records gathered until their rows are worth a row group."""
+    group: list[Record] = []
+    num_rows = num_bytes = 0
+    for record in records:
+        if not record.tokens:
+            continue
+        group.append(record)
+        num_bytes += record.vectors.nbytes
+        num_rows += len(record.tokens) * len(record.layers)
+        if num_rows >= GROUP_ROWS or num_bytes >= GROUP_BYTES:
+            yield group
+            group, num_rows, num_bytes = [], 0, 0
+    if group:
+        yield group
+
+
+def _rows(group: list[Record], about: About, schema: pa.Schema) -> pa.Table:
+    """The rows of some records: every token, each with all its layers."""
+    num_layers, _, D = group[0].layers.shape
+    lengths = [len(record.tokens) for record in group]
+    positions = np.concatenate([np.arange(T, dtype=np.int32) for T in lengths])
+    tokens = [_SURROGATES.sub("\ufffd", token) for record in group for token in record.tokens]
+    by_token = [record.layers.swapaxes(0, 1) for record in group]  # each (T, layers, D)
+    vectors = np.concatenate(by_token, dtype=np.float32)
+    offsets = np.arange(len(tokens) * num_layers + 1, dtype=np.int32) * D
+    token_of_row = np.repeat(np.arange(len(tokens)), num_layers)
+    columns = [
+        pa.array(np.repeat([record.line for record in group], lengths)[token_of_row]),
+        pa.array(positions[token_of_row]),
+        pa.array(tokens, pa.string()).take(pa.array(token_of_row)),
+        pa.array(np.tile(np.array(about.layer_labels, np.int16), len(tokens))),
+        pa.ListArray.from_arrays(offsets, pa.array(vectors.reshape(-1))),
+    ]
+    return pa.Table.from_arrays(columns, schema=schema)

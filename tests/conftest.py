@@ -1,0 +1,30 @@
+"""Tiny models that every test may share."""
+
+from pathlib import Path
+
+import pytest
+
+from relmo import CharCnnConfig, Elmo, ElmoConfig, LstmConfig
+from tests.support.official import write_official
+
+CONFORMANCE = Path(__file__).parents[2] / "shared" / "conformance"
+
+
+def tiny_config(**changes) -> ElmoConfig:
+    cnn = CharCnnConfig(
+        width=8, character_width=4, filters=((1, 4), (2, 6), (3, 8)), num_highways=1
+    )
+    lstm = LstmConfig(cell_width=24, output_width=8)
+    return ElmoConfig(**{"tokens": cnn, "lstm": lstm, "name": "tiny", **changes})
+
+
+@pytest.fixture(scope="session")
+def tiny() -> Elmo:
+    """A model of 24 cells and width 16 with random weights; tests do not change it."""
+    return Elmo.untrained(tiny_config(), seed=1)
+
+
+@pytest.fixture
+def official(tmp_path: Path) -> Path:
+    """A folder with options.json and weights.hdf5 that relmo did not write."""
+    return write_official(tmp_path / "official")

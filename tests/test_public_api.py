@@ -1,0 +1,49 @@
+"""The surface that users import is written down here; a change of it is a decision."""
+
+import subprocess
+import sys
+
+import relmo
+
+SURFACE = [
+    "CharCnnConfig",
+    "Elmo",
+    "ElmoConfig",
+    "ElmoLayer",
+    "Layers",
+    "LstmConfig",
+    "RelmoError",
+    "ScalarMix",
+    "Token",
+    "WordTableConfig",
+    "__version__",
+]
+
+
+def test_the_surface_is_what_is_written_here():
+    assert sorted(relmo.__all__) == sorted(SURFACE)
+    assert all(hasattr(relmo, name) for name in SURFACE)
+    assert dir(relmo) == sorted(SURFACE)
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    assert not hasattr(relmo, "Elmmo")
+
+
+def test_importing_relmo_imports_nothing_heavy():
+    heavy = ("torch", "numpy", "h5py", "rich", "typer")
+    code = f"import sys, relmo; print([name for name in {heavy} if name in sys.modules])"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"
+
+
+def test_everything_public_costs_under_150_ms_beyond_torch():
+    code = (
+        "import time, torch; start = time.perf_counter();"
+        "from relmo import Elmo, ElmoLayer, ScalarMix; print(time.perf_counter() - start)"
+    )
+    runs = [
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        for _ in range(3)
+    ]
+    assert min(float(run.stdout) for run in runs) < 0.150

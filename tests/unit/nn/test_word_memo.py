@@ -1,0 +1,109 @@
+"""Each distinct word through the token layer once."""
+
+import threading
+
+import torch
+
+from relmo.nn.char_cnn import CharCnn, initialize
+from relmo.nn.word_memo import WordMemo
+from relmo.text.characters import ByteCharacters
+from tests.conftest import tiny_config
+
+WORDS = [f"word{i}" * (i % 7 + 1) for i in range(50)]
+
+
+class Counting(CharCnn):
+    """Counts the words it computes."""
+
+    seen = 0
+
+    def forward(self, words):
+        self.seen += len(words)
+        return super().forward(words)
+
+
+def memo(capacity: int) -> WordMemo:
+    layer = Counting(tiny_config().tokens)
+    initialize(layer, torch.Generator().manual_seed(0))
+    return WordMemo(layer, lambda words: torch.from_numpy(ByteCharacters().spell(words)), capacity)
+
+
+def test_a_word_is_computed_once_and_found_again_bit_for_bit():
+    found = memo(100)
+    first = found.vectors(WORDS)
+    again = found.vectors(WORDS[::-1])
+    assert found.layer.seen == 50
+    assert torch.equal(first.flip(0), again)
+    assert (found.hits, found.misses) == (50, 50)
+
+
+def test_vectors_are_those_of_the_layer():
+    found = memo(100)
+    found.vectors(WORDS[:20])
+    wanted = found.layer(found.spell(WORDS))
+    torch.testing.assert_close(found.vectors(WORDS), wanted, rtol=0, atol=1e-6)
+
+
+def test_the_memo_never_outgrows_its_bound():
+    found = memo(8)
+    reference = memo(1000).vectors(WORDS)
+    for start in range(0, 50, 5):
+        part = found.vectors(WORDS[start : start + 5])
+        torch.testing.assert_close(part, reference[start : start + 5], rtol=0, atol=1e-6)
+        assert len(found) <= 8
+        assert found._table.shape[0] <= 8
+    torch.testing.assert_close(found.vectors(WORDS), reference, rtol=0, atol=1e-6)
+    assert len(found) == 8
+
+
+def test_the_least_recently_used_word_leaves_first():
+    found = memo(3)
+    found.vectors(["a", "b", "c"])
+    found.vectors(["a"])
+    found.vectors(["d"])
+    before = found.layer.seen
+    found.vectors(["a", "c", "d"])
+    assert found.layer.seen == before
+    found.vectors(["b"])
+    assert found.layer.seen == before + 1
+
+
+def test_a_memo_of_no_room_keeps_nothing():
+    found = memo(0)
+    assert torch.equal(found.vectors(WORDS), found.vectors(WORDS))
+    assert len(found) == 0
+    assert found.layer.seen == 100
+
+
+def test_changed_weights_empty_the_memo():
+    found = memo(100)
+    before = found.vectors(WORDS)
+    optimizer = torch.optim.SGD(found.layer.parameters(), lr=0.1)
+    found.layer(found.spell(WORDS)).sum().backward()
+    optimizer.step()
+    after = found.vectors(WORDS)
+    assert not torch.equal(before, after)
+    torch.testing.assert_close(after, found.layer(found.spell(WORDS)), rtol=0, atol=1e-6)
+
+
+def test_no_words_give_no_vectors():
+    assert memo(5).vectors([]).shape == (0, 8)
+
+
+def test_threads_share_a_memo():
+    found, wanted = memo(10), memo(1000).vectors(WORDS)
+    failures = []
+
+    def work(offset: int) -> None:
+        for i in range(40):
+            start = (offset + i) % 45
+            part = found.vectors(WORDS[start : start + 5])
+            if not torch.allclose(part, wanted[start : start + 5], atol=1e-6):
+                failures.append(start)
+
+    threads = [threading.Thread(target=work, args=(offset,)) for offset in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []

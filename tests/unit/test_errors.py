@@ -1,0 +1,20 @@
+"""A missing extra names its install line."""
+
+import pytest
+
+from relmo import errors
+
+
+def test_a_missing_extra_names_its_install_line(monkeypatch):
+    monkeypatch.setitem(errors.EXTRAS, "parquet", ("no_such_module", "Parquet files need"))
+    with pytest.raises(errors.MissingExtra, match=r"pip install 'relmo\[parquet\]'"):
+        errors.need_extra("parquet")
+
+
+def test_every_error_is_a_relmo_error():
+    kinds = [kind for kind in vars(errors).values() if isinstance(kind, type)]
+    raised = [
+        kind for kind in kinds if issubclass(kind, Exception) and kind is not errors.TextWarning
+    ]
+    assert len(raised) == 7
+    assert all(issubclass(kind, errors.RelmoError) for kind in raised)

@@ -1,0 +1,251 @@
+"""A broken model is a named error that says which tensor and what to do."""
+
+import json
+import pickle
+
+import h5py
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from relmo import Elmo
+from relmo.errors import ModelNotFound, RelmoError, WeightError
+from relmo.weights.native import Native
+from tests.conftest import tiny_config
+from tests.support.official import options_of
+
+CELL = "RNN_1/RNN/MultiRNNCell/Cell1/LSTMCell"
+
+
+@pytest.fixture
+def native(tmp_path):
+    Elmo.untrained(tiny_config()).save_pretrained(tmp_path / "native")
+    return tmp_path / "native"
+
+
+def change(folder, name, values):
+    with h5py.File(folder / "weights.hdf5", "a") as file:
+        if name in file:
+            del file[name]
+        if values is not None:
+            file[name] = values
+
+
+def test_a_truncated_hdf5_file(official):
+    path = official / "weights.hdf5"
+    path.write_bytes(path.read_bytes()[:-500])
+    with pytest.raises(WeightError, match=r"weights.hdf5: is not a complete HDF5 file"):
+        Elmo.from_pretrained(official)
+
+
+def test_a_wrong_shape(official):
+    change(official, f"{CELL}/W_0", np.zeros((16, 100), "f4"))
+    wanted = rf"'{CELL}/W_0' is \(16, 100\), these settings need \(16, 96\); is options.json"
+    with pytest.raises(WeightError, match=wanted):
+        Elmo.from_pretrained(official)
+
+
+def test_a_missing_tensor(official):
+    change(official, f"{CELL}/B", None)
+    with pytest.raises(WeightError, match=f"lacks '{CELL}/B'"):
+        Elmo.from_pretrained(official)
+
+
+def test_a_missing_projection_of_one_cell(official):
+    change(official, f"{CELL}/W_P_0", None)
+    with pytest.raises(WeightError, match=f"lacks '{CELL}/W_P_0'"):
+        Elmo.from_pretrained(official)
+
+
+def test_a_missing_group_of_tensors(official):
+    for name in ("CNN_proj/W_proj", "CNN_proj/b_proj"):
+        change(official, name, None)
+    with pytest.raises(WeightError, match="lacks 'CNN_proj/W_proj', 'CNN_proj/b_proj'"):
+        Elmo.from_pretrained(official)
+
+
+def test_an_extra_tensor(official):
+    change(official, "CNN_high_1/W_carry", np.zeros((18, 18), "f4"))
+    with pytest.raises(WeightError, match="holds 'CNN_high_1/W_carry', which these settings do not"):
+        Elmo.from_pretrained(official)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_a_tensor_that_is_not_finite(official, value):
+    with h5py.File(official / "weights.hdf5", "a") as file:
+        file["char_embed"][7, 1] = value
+    with pytest.raises(WeightError, match="'char_embed' holds 1 values that are NaN or infinite"):
+        Elmo.from_pretrained(official)
+
+
+def test_a_tensor_of_whole_numbers(official):
+    change(official, "CNN/b_cnn_0", np.zeros(4, "i4"))
+    with pytest.raises(WeightError, match="'CNN/b_cnn_0' holds int32, float32 is needed"):
+        Elmo.from_pretrained(official)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"cell": 48}, "'RNN_0/.*W_0' is"),
+        ({"projection": 16}, "these settings need"),
+        ({"layers": 3}, "lacks 'RNN_0/RNN/MultiRNNCell/Cell2"),
+        ({"layers": 1}, "holds 'RNN_0/RNN/MultiRNNCell/Cell1"),
+        ({"highways": 2}, "lacks 'CNN_high_1/"),
+        ({"filters": [[1, 4], [2, 6]]}, "holds 'CNN/W_cnn_2'"),
+        ({"filters": [[1, 4], [2, 6], [3, 9]]}, "'CNN/W_cnn_2' is"),
+        ({"character_width": 5}, "'char_embed' is"),
+        ({"characters": 300}, "n_characters is 300"),
+        ({"cell": 4}, "output_width 8 exceeds cell_width 4"),
+        ({"activation": "gelu"}, "activation is 'gelu'"),
+    ],
+)
+def test_options_of_another_model(official, changes, message):
+    (official / "options.json").write_text(json.dumps(options_of(**changes)))
+    with pytest.raises(WeightError, match=message):
+        Elmo.from_pretrained(official)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "not valid JSON"),
+        ("[]", "holds list"),
+        ("{}", "lacks 'lstm'"),
+        ('{"lstm": 3}', "'lstm' is 3"),
+        ('{"lstm": {"projection_dim": "8"}}', "'projection_dim' is '8'"),
+        ('{"lstm": {"projection_dim": 8}}', "lacks 'char_cnn'"),
+    ],
+)
+def test_options_that_are_not_options(official, text, message):
+    (official / "options.json").write_text(text)
+    with pytest.raises(WeightError, match=message):
+        Elmo.from_pretrained(official)
+
+
+def test_a_truncated_safetensors_file(native):
+    path = native / "model.safetensors"
+    raw = path.read_bytes()
+    path.write_bytes(raw[: len(raw) // 2])
+    with pytest.raises(WeightError, match=r"has \d+ bytes, config.json recorded"):
+        Elmo.from_pretrained(native)
+    forget_files(native)
+    with pytest.raises(WeightError, match="not a complete safetensors file"):
+        Elmo.from_pretrained(native)
+
+
+def forget_files(folder):
+    """As a config.json written by hand: nothing recorded of the other files."""
+    values = json.loads((folder / "config.json").read_text())
+    values["files"] = {}
+    (folder / "config.json").write_text(json.dumps(values))
+
+
+def rewrite(folder, edit):
+    tensors = load_file(folder / "model.safetensors")
+    edit(tensors)
+    save_file(tensors, folder / "model.safetensors")
+    forget_files(folder)
+
+
+def set_nan(tensors):
+    tensors["forward_lstm.layers.1.bias"][3] = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        (lambda t: t.pop("forward_lstm.layers.1.bias"), "lacks 'forward_lstm.layers.1.bias'"),
+        (lambda t: t.update(extra=torch.zeros(2)), "holds 'extra'"),
+        (
+            lambda t: t.update({"forward_lstm.layers.1.bias": torch.zeros(5)}),
+            r"'forward_lstm.layers.1.bias' is \(5,\), these settings need \(96,\)",
+        ),
+        (set_nan, "'forward_lstm.layers.1.bias' holds 1 values that are NaN"),
+    ],
+)
+def test_wrong_native_tensors(native, edit, message):
+    rewrite(native, edit)
+    with pytest.raises(WeightError, match=message):
+        Elmo.from_pretrained(native)
+
+
+@pytest.mark.parametrize("protocol", [2, 4])
+def test_a_pickle_where_safetensors_is_expected(native, protocol):
+    (native / "model.safetensors").write_bytes(pickle.dumps({"a": 1}, protocol=protocol))
+    forget_files(native)
+    with pytest.raises(WeightError, match="is a pickle .* never loaded"):
+        Elmo.from_pretrained(native)
+
+
+def test_a_torch_save_where_safetensors_is_expected(native):
+    torch.save({"a": torch.zeros(1)}, native / "model.safetensors")
+    forget_files(native)
+    with pytest.raises(WeightError, match="is a pickle"):
+        Elmo.from_pretrained(native)
+
+
+def test_settings_of_another_native_model(native):
+    values = json.loads((native / "config.json").read_text())
+    values["lstm"]["cell_width"] = 48
+    (native / "config.json").write_text(json.dumps(values))
+    with pytest.raises(WeightError, match="is config.json from the same model"):
+        Elmo.from_pretrained(native)
+
+
+def test_settings_with_an_unknown_key(native):
+    values = json.loads((native / "config.json").read_text())
+    values["lstm"]["cel_width"] = 48
+    (native / "config.json").write_text(json.dumps(values))
+    with pytest.raises(WeightError, match="did you mean 'cell_width'"):
+        Elmo.from_pretrained(native)
+
+
+def test_a_missing_shard(tmp_path):
+    Native().write(tmp_path / "m", Elmo.untrained(tiny_config()).files(), shard_bytes=5000)
+    shard = sorted((tmp_path / "m").glob("model-*"))[1]
+    shard.unlink()
+    with pytest.raises(WeightError, match=f"{shard.name}.* is missing"):
+        Elmo.from_pretrained(tmp_path / "m")
+    forget_files(tmp_path / "m")
+    with pytest.raises(WeightError, match=f"names '{shard.name}', which is missing"):
+        Elmo.from_pretrained(tmp_path / "m")
+
+
+def test_an_index_that_lies(tmp_path):
+    Native().write(tmp_path / "m", Elmo.untrained(tiny_config()).files(), shard_bytes=5000)
+    index = tmp_path / "m" / "model.safetensors.index.json"
+    values = json.loads(index.read_text())
+    shards = sorted(set(values["weight_map"].values()))
+    values["weight_map"]["token_layer.embedding.weight"] = shards[-1]
+    index.write_text(json.dumps(values))
+    forget_files(tmp_path / "m")
+    with pytest.raises(WeightError, match="which the index places there"):
+        Elmo.from_pretrained(tmp_path / "m")
+    index.write_text("{}")
+    with pytest.raises(WeightError, match="lacks 'weight_map'"):
+        Elmo.from_pretrained(tmp_path / "m")
+
+
+def test_a_folder_of_no_known_layout_lists_what_was_tried(tmp_path):
+    (tmp_path / "encoder.pkl").write_bytes(b"")
+    wanted = "no known model layout. Tried native: .*; hdf5: .* The folder holds encoder.pkl"
+    with pytest.raises(WeightError, match=wanted):
+        Elmo.from_pretrained(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["no-such-model", "https://host/model", "user/model"])
+def test_a_model_that_is_not_there(name):
+    with pytest.raises(ModelNotFound, match="neither a folder nor an installed model"):
+        Elmo.from_pretrained(name)
+
+
+def test_a_file_instead_of_a_folder(official):
+    with pytest.raises(ModelNotFound, match="give the folder that holds it"):
+        Elmo.from_pretrained(official / "weights.hdf5")
+
+
+def test_all_of_these_are_relmo_errors():
+    assert issubclass(WeightError, RelmoError)
+    assert issubclass(ModelNotFound, RelmoError)

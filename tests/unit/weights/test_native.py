@@ -1,0 +1,168 @@
+"""relmo's own layout."""
+
+import json
+import os
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from relmo import Elmo
+from relmo.errors import ConfigError, OutputError
+from relmo.weights import find, layouts
+from relmo.weights.convert import convert_model
+from relmo.weights.describe import describe_model
+from relmo.weights.files import replacing
+from relmo.weights.native import Native
+from tests.conftest import tiny_config
+
+SENTENCES = [["The", "bank", "of", "the", "river"], ["Bank", "account"]]
+
+
+def same_vectors(one: Elmo, two: Elmo) -> bool:
+    pairs = zip(one.embed(SENTENCES), two.embed(SENTENCES), strict=True)
+    return all(np.array_equal(a, b) for a, b in pairs)
+
+
+def test_a_model_comes_back_as_it_was(tiny, tmp_path):
+    tiny.save_pretrained(tmp_path / "model")
+    found = Elmo.from_pretrained(tmp_path / "model")
+    assert found.config == tiny.config
+    assert same_vectors(tiny, found)
+    assert found.fingerprint() == tiny.fingerprint()
+
+
+@pytest.mark.parametrize("shard_bytes", [5000, 10_000])
+def test_a_model_in_shards_comes_back_as_it_was(tiny, tmp_path, shard_bytes):
+    tiny.save_pretrained(tmp_path, shard_bytes=shard_bytes)
+    shards = sorted(tmp_path.glob("model-*.safetensors"))
+    assert len(shards) > 1
+    assert not (tmp_path / "model.safetensors").exists()
+    index = json.loads((tmp_path / "model.safetensors.index.json").read_text())
+    assert set(index["weight_map"].values()) == {shard.name for shard in shards}
+    total = sum(t.nbytes for shard in shards for t in load_file(shard).values())
+    assert index["metadata"]["total_size"] == total
+    assert same_vectors(tiny, Elmo.from_pretrained(tmp_path))
+
+
+def test_saving_over_a_model_leaves_no_stale_file(tiny, tmp_path):
+    tiny.save_pretrained(tmp_path, shard_bytes=5000)
+    tiny.save_pretrained(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["config.json", "model.safetensors"]
+    assert same_vectors(tiny, Elmo.from_pretrained(tmp_path))
+
+
+def test_a_tensor_is_never_split(tiny, tmp_path):
+    with pytest.raises(OutputError, match="allow larger shards"):
+        tiny.save_pretrained(tmp_path, shard_bytes=100)
+
+
+def test_names_are_the_module_trees_and_the_start_state_has_its_own(tmp_path):
+    elmo = Elmo.untrained(tiny_config(start="stored"))
+    with torch.no_grad():
+        elmo.bilm.start_forward_h.fill_(0.5)
+    elmo.save_pretrained(tmp_path)
+    names = set(load_file(tmp_path / "model.safetensors"))
+    assert "start_state.forward.h" in names
+    assert "start_state.backward.c" in names
+    assert "forward_lstm.layers.0.input_weight" in names
+    assert "token_layer.convs.0.weight" in names
+    found = Elmo.from_pretrained(tmp_path)
+    assert same_vectors(elmo, found)
+    assert not same_vectors(elmo, Elmo.from_pretrained(tmp_path, start="zero"))
+
+
+def test_a_model_without_start_state_cannot_be_asked_for_one(tiny, tmp_path):
+    tiny.save_pretrained(tmp_path)
+    with pytest.raises(ConfigError, match="carries no start state"):
+        Elmo.from_pretrained(tmp_path, start="stored")
+
+
+def test_biases_are_stored_without_the_forget_gates_one(tiny, tmp_path):
+    tiny.save_pretrained(tmp_path)
+    stored = load_file(tmp_path / "model.safetensors")["forward_lstm.layers.0.bias"]
+    assert not stored.any()  # a fresh model's biases are zero; the 1.0 is added at run time
+
+
+def test_info_checks_every_file_against_its_record(tiny, tmp_path):
+    tiny.save_pretrained(tmp_path)
+    facts = describe_model(tmp_path)
+    assert facts["files"]["model.safetensors"]["matches"] is True
+    assert (facts["layers"], facts["width"], facts["format"]) == (3, 16, "native")
+    assert facts["parameters"] == sum(p.numel() for p in tiny.bilm.parameters())
+    raw = bytearray((tmp_path / "model.safetensors").read_bytes())
+    raw[-1] ^= 1
+    (tmp_path / "model.safetensors").write_bytes(raw)
+    assert describe_model(tmp_path)["files"]["model.safetensors"]["matches"] is False
+
+
+def test_info_reads_the_official_layout(official):
+    facts = describe_model(official)
+    assert facts["format"] == "hdf5"
+    assert facts["files"]["weights.hdf5"]["matches"] is None
+    assert len(facts["files"]["weights.hdf5"]["sha256"]) == 64
+
+
+def test_the_two_layouts_are_told_apart(tiny, official, tmp_path):
+    tiny.save_pretrained(tmp_path / "native")
+    assert layouts.detect(tmp_path / "native").name == "native"
+    assert layouts.detect(official).name == "hdf5"
+
+
+def test_converting_needs_a_known_format_and_another_folder(official, tmp_path):
+    with pytest.raises(ConfigError, match="choose one of native, hdf5"):
+        convert_model(official, tmp_path / "x", "onnx")
+    with pytest.raises(ConfigError, match="same folder"):
+        convert_model(official, official, "native")
+    with pytest.raises(ConfigError, match="only the native format has shards"):
+        convert_model(official, tmp_path / "x", "hdf5", shard_mb=5)
+
+
+def test_converting_can_make_shards(official, tmp_path):
+    report = convert_model(official, tmp_path / "x", "native", shard_mb=1)
+    assert report.parameters > 1000
+    assert Native().detect(tmp_path / "x")
+
+
+def test_a_crash_while_writing_leaves_the_old_file(tmp_path):
+    path = tmp_path / "file"
+    path.write_text("old")
+
+    def interrupted_write() -> None:
+        with replacing(path) as temporary:
+            temporary.write_text("half")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted_write()
+    assert path.read_text() == "old"
+    assert os.listdir(tmp_path) == ["file"]  # noqa: PTH208
+
+
+def test_a_folder_that_cannot_be_written_is_named(tiny, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OutputError, match="cannot be made a folder"):
+        tiny.save_pretrained(tmp_path / "file" / "model")
+
+
+def test_a_full_disk_is_named_and_leaves_nothing_half_written(tmp_path):
+    def write() -> None:
+        with replacing(tmp_path / "file") as temporary:
+            temporary.write_text("half")
+            raise OSError(28, "No space left on device")
+
+    with pytest.raises(OutputError, match="No space left on device"):
+        write()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_installed_model_package_is_found_by_name(tiny, tmp_path, monkeypatch):
+    class Entry:
+        name, module = "my-model", "my_model_package"
+
+    tiny.save_pretrained(tmp_path)
+    monkeypatch.setattr(find, "entry_points", lambda group: [Entry()])
+    monkeypatch.setattr(find, "files", lambda module: tmp_path)
+    assert find.find_model("my-model") == tmp_path
+    assert same_vectors(tiny, Elmo.from_pretrained("my-model"))
