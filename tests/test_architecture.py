@@ -8,7 +8,7 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "src" / "relmo"
 FLOORS = (
     {"errors", "types", "progress"},
-    {"config"},
+    {"config", "files"},
     {"text", "kernels", "vectors"},
     {"nn"},
     {"weights"},

@@ -48,7 +48,7 @@ UNTRAINED = "relmo-untrained"
 """Name of a model with the official small shapes and random weights, made on the spot."""
 BATCH_TOKENS = 2048
 """Padded tokens per batch: bounds memory."""
-WINDOW_TOKENS = 16 * BATCH_TOKENS
+WINDOW_TOKENS = 4 * BATCH_TOKENS
 """Tokens of a stream that are sorted by length together: bounds memory, fills batches."""
 MEMO_BYTES = 64 * 2**20
 """Memory for the vectors of recently used words."""
@@ -235,7 +235,7 @@ class Elmo:
         """Like embed, lazily and in bounded memory: a window of sentences at a time, in order."""
         choose = _chooser(layers, self.config.num_layers)
         words = (self.words(sentence, number) for number, sentence in enumerate(sentences))
-        window_tokens = max(WINDOW_TOKENS, 4 * batch_tokens)
+        window_tokens = max(WINDOW_TOKENS, batch_tokens)
         for window in in_windows(words, lambda sentence: len(sentence) + 2, window_tokens):
             lengths = [len(sentence) + 2 for sentence in window]
             plan = plan_batches(lengths, batch_tokens, batch_sentences)

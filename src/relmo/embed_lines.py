@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from relmo.elmo import Elmo, LayerChoice
+from relmo.elmo import BATCH_TOKENS, Elmo, LayerChoice
 from relmo.errors import ConfigError
 from relmo.vectors.record import Record
 from relmo.vectors.writer import VectorWriter
@@ -50,6 +50,7 @@ def embed_lines(
     layers: LayerChoice = "all",
     tokenized: bool = False,
     resume: bool = False,
+    batch_tokens: int = BATCH_TOKENS,
 ) -> EmbedReport:
     """Embed each line and write the vectors in the format that the output's suffix names.
 
@@ -60,6 +61,7 @@ def embed_lines(
         layers: "all", "mean", "top" or a number.
         tokenized: lines are tokens separated by white space; else the model's tokenizer splits.
         resume: go on where an interrupted run of the same job stopped.
+        batch_tokens: padded tokens per batch.
     """
     fingerprint = {"model": elmo.fingerprint(), "layers": layers, "tokenized": tokenized}
     labels = layer_labels(elmo, layers)
@@ -68,7 +70,7 @@ def embed_lines(
         resumed = writer.done
         todo = (text for line, text in enumerate(lines) if not writer.is_done(line, text))
         tokens = words_cut = 0
-        for record in _records(elmo, todo, layers, tokenized, first=resumed):
+        for record in _records(elmo, todo, layers, tokenized, batch_tokens, first=resumed):
             writer.append(record)
             tokens += len(record.tokens)
             words_cut += sum(map(elmo.is_cut, record.tokens))
@@ -107,7 +109,12 @@ def layer_labels(elmo: Elmo, layers: LayerChoice) -> list[int]:
 
 
 def _records(
-    elmo: Elmo, lines: Iterable[str], layers: LayerChoice, tokenized: bool, first: int
+    elmo: Elmo,
+    lines: Iterable[str],
+    layers: LayerChoice,
+    tokenized: bool,
+    batch_tokens: int,
+    first: int,
 ) -> Iterator[Record]:
     waiting: deque[tuple[str, list[str]]] = deque()  # lines read ahead of their vectors
 
@@ -116,6 +123,7 @@ def _records(
             waiting.append((text, text.split() if tokenized else elmo.words(text)))
             yield waiting[-1][1]
 
-    for line, vectors in enumerate(elmo.embed_stream(words(), layers=layers), start=first):
+    stream = elmo.embed_stream(words(), layers=layers, batch_tokens=batch_tokens)
+    for line, vectors in enumerate(stream, start=first):
         text, tokens = waiting.popleft()
         yield Record(line=line, text=text, tokens=tokens, vectors=vectors)

@@ -9,7 +9,6 @@ import typer
 
 from relmo.cli.output import note, say
 
-
 Source = Annotated[str, typer.Argument(metavar="SRC", help="Folder or name of the model.")]
 Target = Annotated[Path, typer.Argument(metavar="DST", help="Folder to write; made if missing.")]
 To = Annotated[str, typer.Option("--to", help="native, or hdf5 (the official layout).")]

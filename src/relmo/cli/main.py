@@ -45,10 +45,10 @@ def _options(
     """Options before the verb."""
 
 
-def main() -> None:
+def main(args: list[str] | None = None) -> None:
     """Run the command line; every error that a user can mend is one line on standard error."""
     try:
-        app()
+        app(args)
     except RelmoError as error:
         Console(stderr=True, soft_wrap=True, highlight=False, markup=False).print(f"relmo: {error}")
         is_call = isinstance(error, ConfigError | ModelNotFound | MissingExtra)

@@ -15,8 +15,8 @@ from torch import Tensor
 
 from relmo.elmo import Elmo
 from relmo.errors import ConfigError, OutputError
+from relmo.files import replacing
 from relmo.nn.state import CarriedState
-from relmo.weights.files import replacing
 from relmo.weights.official_hdf5 import read_files
 from relmo.weights.tensors import build_bilm
 

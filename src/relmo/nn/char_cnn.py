@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from relmo.config import CharCnnConfig
 from relmo.kernels import reference
+from relmo.nn.bare import Conv1d, Embedding, Linear
 
 
 class Highway(nn.Module):
@@ -16,8 +17,8 @@ class Highway(nn.Module):
 
     def __init__(self, width: int) -> None:
         super().__init__()
-        self.transform = nn.Linear(width, width)
-        self.carry = nn.Linear(width, width)
+        self.transform = Linear(width, width)
+        self.carry = Linear(width, width)
 
     def forward(self, x: Tensor) -> Tensor:
         """Blend x with its transformation."""
@@ -32,10 +33,10 @@ class CharCnn(nn.Module):
         E, F = config.character_width, config.num_filters
         self.activation = config.activation
         self.padding = config.num_ids - 1  # the last id fills a word up to C characters
-        self.embedding = nn.Embedding(config.num_ids, E, padding_idx=0)
-        self.convs = nn.ModuleList(nn.Conv1d(E, count, size) for size, count in config.filters)
+        self.embedding = Embedding(config.num_ids, E, padding_idx=0)
+        self.convs = nn.ModuleList(Conv1d(E, count, size) for size, count in config.filters)
         self.highways = nn.ModuleList(Highway(F) for _ in range(config.num_highways))
-        self.projection = nn.Linear(F, config.width) if config.has_projection else None
+        self.projection = Linear(F, config.width) if config.has_projection else None
         self.widest = max(size for size, _ in config.filters)
 
     def forward(self, words: Tensor) -> Tensor:
@@ -48,7 +49,7 @@ class CharCnn(nn.Module):
 
     def filters(self) -> list[tuple[Tensor, Tensor]]:
         """Weight (F_k, E, width) and bias (F_k,) of each convolution."""
-        convs = cast("list[nn.Conv1d]", list(self.convs))
+        convs = cast("list[Conv1d]", list(self.convs))
         return [(conv.weight, cast("Tensor", conv.bias)) for conv in convs]
 
     def without_needless_padding(self, words: Tensor) -> Tensor:

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from relmo.config import WordTableConfig
+from relmo.nn.bare import Embedding
 
 
 class WordTable(nn.Module):
@@ -13,7 +14,7 @@ class WordTable(nn.Module):
 
     def __init__(self, config: WordTableConfig) -> None:
         super().__init__()
-        self.embedding = nn.Embedding(config.num_words, config.width)
+        self.embedding = Embedding(config.num_words, config.width)
 
     def forward(self, words: Tensor) -> Tensor:
         """Token vectors of the words, (N,) -> (N, P)."""

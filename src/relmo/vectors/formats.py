@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Protocol, cast
 
-from relmo.errors import OutputError, need_extra
+from relmo.errors import ConfigError, need_extra
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -64,12 +64,12 @@ def find_format(path: Path) -> Format:
     """The format for this path, ready to write.
 
     Raises:
-        OutputError: The suffix is not known.
+        ConfigError: The suffix is not known.
         MissingExtra: The format needs a package that is not installed.
     """
     suffix = path.suffix.lower()
     if suffix not in FORMATS:
-        raise OutputError(
+        raise ConfigError(
             f"{path}: no format for the suffix {suffix!r}; the output must end in "
             f"one of {', '.join(FORMATS)}"
         )

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 INDEX_LIMIT = 64 * 2**20
 """Bytes of JSON that `sentence_to_index` may take."""
 
+_TIMELESS = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+_TIMELESS.set_obj_track_times(False)  # the same vectors give the same bytes
+
 
 def write(records: Iterable[Record], about: About, path: Path) -> None:
     """Write one dataset per line, then `sentence_to_index`."""
@@ -56,14 +59,12 @@ class _SentenceIndex:
         self._bytes = 0
 
     def add(self, record: Record) -> None:
-        """Note a line, or forget them all at the limit."""
+        """Note a line, unless the limit is reached."""
         if self._bytes > INDEX_LIMIT:
             return
         text, line = record.text.strip(), str(record.line)
         self._bytes += len(json.dumps(text)) + len(json.dumps(line)) + 4
         self._lines[text] = line
-        if self._bytes > INDEX_LIMIT:
-            self._lines.clear()
 
     def write(self, file: h5py.File) -> None:
         """Write the dataset, or the attribute that says why there is none."""
@@ -92,7 +93,7 @@ def _write_dataset(file: h5py.File, record: Record) -> None:
     vectors = record.vectors
     kind = h5py.h5t.py_create(vectors.dtype)
     space = h5py.h5s.create_simple(vectors.shape)
-    dataset = h5py.h5d.create(file.id, str(record.line).encode(), kind, space)
+    dataset = h5py.h5d.create(file.id, str(record.line).encode(), kind, space, _TIMELESS)
     if vectors.size:
         dataset.write(h5py.h5s.ALL, h5py.h5s.ALL, vectors)
 
@@ -100,7 +101,7 @@ def _write_dataset(file: h5py.File, record: Record) -> None:
 def _plain(error: OSError | RuntimeError) -> OSError:
     """The system's error inside the library's long report of it."""
     if isinstance(error, OSError) and error.strerror:
-        return error
+        return OSError(error.errno, error.strerror)
     found = re.search(r"errno = (\d+)", str(error))
     if found is None:
         return OSError(str(error))

@@ -15,8 +15,9 @@ import time
 from typing import TYPE_CHECKING
 
 from relmo.errors import OutputError
+from relmo.files import explain, sync_folder
 from relmo.vectors import entries
-from relmo.vectors.files import explain, open_locked, sync_folder
+from relmo.vectors.lock import open_locked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -105,15 +106,12 @@ class Journal:
         with self.path.open("rb") as file:
             entries.read_opening(file)
             for done in range(self.num_records):
-                start = file.tell()
                 head = entries.read_head(file)
                 record = None if head is None else entries.read_record(file, head)
                 if record is None:
-                    self._file.truncate(start)
-                    self.num_records = done
                     raise OutputError(
-                        f"{self.path}: record {done} was damaged on the disk; it and those after "
-                        "it were dropped: resume to make them again"
+                        f"{self.path}: record {done} was damaged on the disk; resume: it and "
+                        "those after it are made again"
                     )
                 yield record
 

@@ -36,12 +36,15 @@ _SMALL_COLUMNS = ["line", "position", "token", "layer"]
 def write(records: Iterable[Record], about: About, path: Path) -> None:
     """Write one row per token and layer, in row groups of bounded size."""
     schema = _schema(about)
-    with pq.ParquetWriter(
-        path,
-        schema,
-        use_dictionary=_SMALL_COLUMNS,  # vectors do not repeat
-        write_statistics=_SMALL_COLUMNS,
-    ) as writer:
+    with (
+        path.open("wb") as file,
+        pq.ParquetWriter(
+            file,
+            schema,
+            use_dictionary=_SMALL_COLUMNS,  # vectors do not repeat
+            write_statistics=_SMALL_COLUMNS,
+        ) as writer,
+    ):
         for group in _groups(records):
             writer.write_table(_rows(group, about, schema))
 

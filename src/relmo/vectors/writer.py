@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from relmo.errors import OutputError
-from relmo.vectors.files import explain, sync_file, sync_folder
+from relmo.files import replacing
 from relmo.vectors.formats import About, find_format
 from relmo.vectors.journal import Journal
 
@@ -59,7 +59,8 @@ class VectorWriter:
         self._fingerprint, self._labels = fingerprint, list(layer_labels)
         self._width = 0
         run = {**fingerprint, "layer_labels": self._labels}
-        self._journal = Journal(_beside(self.path, ".partial"), run, resume=resume)
+        partial = self.path.with_name(self.path.name + ".partial")
+        self._journal = Journal(partial, run, resume=resume)
 
     @property
     def done(self) -> int:
@@ -95,19 +96,11 @@ class VectorWriter:
         """
         self._journal.all_checked()
         about = About(self._fingerprint, self._labels, self._journal.next_line)
-        temporary = _beside(self.path, ".tmp")
         advice = f"mend that and resume; nothing is lost, {self._journal.path} holds the vectors"
-        with explain(temporary, advice):
+        with replacing(self.path, advice) as temporary:
             self._journal.sync()
-            try:
-                self._format.write(self._records(progress), about, temporary)
-                sync_file(temporary)
-                temporary.replace(self.path)
-            except BaseException:
-                temporary.unlink(missing_ok=True)
-                raise
-            sync_folder(self.path.parent)
-            self._journal.remove()
+            self._format.write(self._records(progress), about, temporary)
+        self._journal.remove()
 
     def close(self) -> None:
         """Let go. Without `finish` the journal stays to be resumed, unless it has no records."""
@@ -134,10 +127,6 @@ class VectorWriter:
             yield record
             if progress is not None:
                 progress(count)
-
-
-def _beside(path: Path, suffix: str) -> Path:
-    return path.with_name(path.name + suffix)
 
 
 def _check_place(path: Path) -> None:

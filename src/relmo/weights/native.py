@@ -18,8 +18,9 @@ from torch import Tensor
 
 from relmo.config import ElmoConfig
 from relmo.errors import ConfigError, OutputError, WeightError
+from relmo.files import replacing
 from relmo.text.lexicon import Lexicon
-from relmo.weights.files import make_folder, read_json, replacing, sha256, write_json
+from relmo.weights.facts import make_folder, read_json, sha256, write_json
 from relmo.weights.tensors import (
     START_NAMES,
     ModelFiles,

@@ -24,8 +24,9 @@ from torch import Tensor
 
 from relmo.config import CharCnnConfig, ElmoConfig
 from relmo.errors import WeightError
+from relmo.files import replacing
 from relmo.text.lexicon import Lexicon
-from relmo.weights.files import make_folder, read_json, replacing, write_json
+from relmo.weights.facts import make_folder, read_json, write_json
 from relmo.weights.official_options import to_config, to_options
 from relmo.weights.tensors import (
     ModelFiles,
@@ -36,8 +37,8 @@ from relmo.weights.tensors import (
 )
 
 HINT = "is options.json from the same model?"
-GATES = torch.tensor([0, 2, 1, 3])
-"""i, j, f, o <-> i, f, j, o: the exchange is its own inverse."""
+GATES = (0, 2, 1, 3)
+"""Where gate k of one order stands in the other."""
 
 
 class OfficialHdf5:
@@ -189,27 +190,21 @@ def _filter(name: str, tensor: str) -> Dataset:
 
 
 def _cell_bias(name: str, tensor: str) -> Dataset:
-    def exchange(bias: Tensor) -> Tensor:  # (4H,) -> (4H,)
-        return bias.view(4, -1)[GATES].reshape(-1)
-
     return Dataset(
         name,
         (tensor,),
-        lambda x: [exchange(x)],
-        lambda xs: exchange(xs[0]),
+        lambda x: [exchange_gates(x)],
+        lambda xs: exchange_gates(xs[0]),
         lambda shapes: shapes[0],
     )
 
 
 def _cell_matrix(name: str, module: str) -> Dataset:
     def from_file(w: Tensor) -> list[Tensor]:  # (2P, 4H) -> two (4H, P)
-        P, H = w.shape[0] // 2, w.shape[1] // 4
-        gates = w.view(2, P, 4, H)
-        return [half.permute(1, 2, 0)[GATES].reshape(4 * H, P) for half in gates]
+        return [exchange_gates(half.T) for half in w.chunk(2)]
 
     def to_file(weights: list[Tensor]) -> Tensor:  # two (4H, P) -> (2P, 4H)
-        halves = [w.view(4, w.shape[0] // 4, -1)[GATES].flatten(0, 1).T for w in weights]
-        return torch.cat(halves).contiguous()
+        return torch.cat([exchange_gates(w).T for w in weights]).contiguous()
 
     return Dataset(
         name,
@@ -218,6 +213,14 @@ def _cell_matrix(name: str, module: str) -> Dataset:
         to_file,
         lambda shapes: (shapes[0][1] + shapes[1][1], shapes[0][0]),
     )
+
+
+def exchange_gates(x: Tensor) -> Tensor:
+    """Rows i, j, f, o <-> i, f, j, o of a weight (4H, P) or a bias (4H,), its own inverse."""
+    exchanged = torch.empty(x.shape)
+    for to, gate in zip(exchanged.chunk(4), GATES, strict=True):
+        to.copy_(x.chunk(4)[gate])
+    return exchanged
 
 
 def _read(file: h5py.File, name: str, wanted: tuple[int, ...], path: Path) -> Tensor:

@@ -24,7 +24,7 @@ def check(*wanted):
 
 
 @given(text=st.text(st.characters(), max_size=60) | TRICKY.map("".join) | TRICKY.map(" ".join))
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=250, deadline=None)
 def test_only_white_space_stands_outside_the_sentences(text):
     end = 0
     for start, next_end in split_sentences(text):
@@ -111,10 +111,10 @@ def test_blank_line_ends_a_sentence_and_newline_does_not():
 
 
 @pytest.mark.parametrize(
-    "part", [".", ". ", "Mr. ", "J. ", "a.", '."', "؟", "。", "\n", "\n ", "! ", "…)", "1. ", ".\n"]
+    "part", [".", ". ", "Mr. ", "J. ", "a.", '."', "؟", "。", "\n ", "…)", "1. "]
 )
 def test_time_grows_with_length_only(part):
     text = part * (100_000 // len(part)) + "x"
     started = time.process_time()
     split_sentences(text)
-    assert time.process_time() - started < 2.5
+    assert time.process_time() - started < 2

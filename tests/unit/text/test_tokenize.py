@@ -1,6 +1,5 @@
 """The tokenizers: their contract on any text, and each convention by example."""
 
-import random
 import time
 
 import pytest
@@ -37,7 +36,7 @@ def check_examples(examples):
 
 @pytest.mark.parametrize("tokenizer", [RelmoTokenizer(), WhitespaceTokenizer()])
 @given(text=ANY_TEXT | TRICKY)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_every_character_but_white_space_stands_in_exactly_one_token(tokenizer, text):
     tokens = tokenizer.tokens(text)
     end = 0
@@ -51,7 +50,7 @@ def test_every_character_but_white_space_stands_in_exactly_one_token(tokenizer, 
 
 
 @given(text=TRICKY)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_shortcut_for_plain_words_changes_no_token(text):
     long_way = [match[0] for match in _pattern(shortcut=False).finditer(text)]
     assert words(text) == long_way
@@ -136,7 +135,7 @@ def test_text_already_split_stays_as_it_is():
 def test_joined_words_stay_whole():
     check_examples("""
         a well-known ten-year-old -> a well-known ten-year-old
-        pre- and -post -> pre - and - post
+        pre- and -post U.S.- -> pre - and - post U.S. -
         AT&T R&D a & b -> AT&T R&D a & b
         snake_case formula_1 -> snake_case formula_1
         and/or -> and / or
@@ -324,33 +323,19 @@ def test_odd_text_is_kept_to_the_last_character(text, wanted):
     assert words(text) == wanted
 
 
-PARTS = (
-    "a a. A. A.\t 1, 1. 1: . ' ’ a' n't 's @ a@ a@b. @a #1 http:// http://. http://a( www. _ a_ "
-    "a- --a a+ a.- No. \u0301 a\u0301 \u200d 👍\u200d 🇰 漢 ー א\" $. ( a% '' I. `A."
-)
+PARTS = "a. A.\t 1, ' a' a+ a@ @a a@b. http:// http://. http://a( _ --a a\u0301 👍\u200d א\""
 
 
 @pytest.mark.parametrize("part", PARTS.split(" "))
 def test_time_grows_with_length_only(part):
-    text = part * (40_000 // len(part))
+    text = part * (100_000 // len(part))
     started = time.process_time()
     words(text)
-    assert time.process_time() - started < 2  # about 0.1 s
+    assert time.process_time() - started < 2  # about 0.2 s
 
 
-def test_mixtures_of_parts_take_linear_time_too():
-    draw = random.Random(0)
-    parts = PARTS.split(" ")
-    for _ in range(12):
-        part = "".join(draw.choices(parts, k=3))
-        text = draw.choice(parts) * 2_000 + part * 2_000 + draw.choice(parts) * 2_000
-        started = time.process_time()
-        words(text)
-        assert time.process_time() - started < 2.5, (part, text[:9])
-
-
-@pytest.mark.parametrize("text", ["word " * 200_000, "w" * 10_000, "." * 100_000])
+@pytest.mark.parametrize("text", ["word " * 100_000, "w" * 400_000, "." * 400_000])
 def test_long_lines_are_no_trouble(text):
     started = time.process_time()
     assert "".join(words(text)) == text.replace(" ", "")
-    assert time.process_time() - started < 5
+    assert time.process_time() - started < 4

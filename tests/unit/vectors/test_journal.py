@@ -113,6 +113,13 @@ def test_without_resume_the_earlier_run_is_dropped_and_counted(path, written):
     assert not path.exists()
 
 
+def test_a_torn_record_is_not_counted_among_the_dropped(path, written):
+    path.write_bytes(path.read_bytes()[:-1])
+    journal = Journal(path, RUN, resume=False)
+    assert journal.replaced == 3
+    journal.close()
+
+
 def test_a_first_run_replaces_nothing(path):
     journal = Journal(path, RUN, resume=False)
     assert journal.replaced is None
@@ -217,7 +224,7 @@ def test_a_disk_that_is_full_from_the_start_leaves_nothing_usable_behind(path, s
     journal.close()
 
 
-def test_damage_found_while_reading_is_cut_so_that_resume_mends_it(path, written):
+def test_damage_found_while_reading_is_mended_by_resume(path, written):
     journal = Journal(path, RUN, resume=True)
     damaged = bytearray(path.read_bytes())
     damaged[written[2] - 1] ^= 1
@@ -255,13 +262,13 @@ def test_memory_does_not_grow_with_the_records(path):
     vectors = np.zeros((3, 1, 4), np.float32)
     tracemalloc.start()
     journal = Journal(path, RUN, resume=False)
-    for line in range(20_000):
+    for line in range(5_000):
         journal.append(Record(line, "a line of text", ["x"], vectors))
     journal.close()
     journal = Journal(path, RUN, resume=True)
-    assert all(journal.is_done(line, "a line of text") for line in range(20_000))
-    assert sum(1 for _ in journal.records()) == 20_000
+    assert all(journal.is_done(line, "a line of text") for line in range(5_000))
+    assert sum(1 for _ in journal.records()) == 5_000
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     journal.remove()
-    assert peak < 1.5 * 2**20  # a chunk of the checksum's reading is 1 MiB; the file has 3.6 MB
+    assert peak < 100_000  # the file has a million bytes

@@ -72,9 +72,3 @@ def test_row_groups_are_bounded(tmp_path, monkeypatch):
     monkeypatch.setattr(parquet, "GROUP_ROWS", 4)
     file = write(tmp_path / "rows.parquet", [record(i, ["a", "b"]) for i in range(10)])
     assert file.num_row_groups == 10
-
-
-def test_pandas_reads_it(tmp_path):
-    write(tmp_path / "out.parquet", [record(0, ["a", "b"])])
-    frame = pq.read_table(tmp_path / "out.parquet").to_pandas()
-    assert np.stack(list(frame["vector"])).dtype == np.float32

@@ -31,6 +31,11 @@ def write_all(path, records, resume=False):
         writer.finish()
 
 
+def interrupted(records):
+    yield from records
+    raise KeyboardInterrupt
+
+
 def files_in(folder):
     return sorted(file.name for file in folder.iterdir())
 
@@ -49,10 +54,8 @@ def test_an_empty_input_gives_a_file_without_vectors(path, read_back):
 def test_a_resumed_run_gives_the_same_bytes(path, make_records):
     write_all(path, make_records(9))
     whole = path.read_bytes()
-    with pytest.raises(KeyboardInterrupt), open_writer(path) as writer:
-        for record in make_records(5):
-            writer.append(record)
-        raise KeyboardInterrupt
+    with pytest.raises(KeyboardInterrupt):
+        write_all(path, interrupted(make_records(5)))
     with open_writer(path, resume=True) as writer:
         assert writer.done == 5
     write_all(path, make_records(9), resume=True)
@@ -89,10 +92,11 @@ def test_a_failure_while_finishing_leaves_no_half_file(path, make_records, asser
         if count == 3:
             raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt), open_writer(path) as writer:
+    with open_writer(path) as writer:
         for record in make_records():
             writer.append(record)
-        writer.finish(progress=stop)
+        with pytest.raises(KeyboardInterrupt):
+            writer.finish(progress=stop)
     assert files_in(path.parent) == [f"{path.name}.partial"]
     write_all(path, make_records(), resume=True)
     assert_holds(path, make_records())

@@ -58,7 +58,11 @@ def test_keys_that_bilm_tf_may_leave_out_have_its_defaults(tmp_path):
     folder = write_official(tmp_path, layers=1, highways=0)
     (folder / "options.json").write_text(json.dumps(options))
     config = OfficialHdf5().read(folder).config
-    assert (config.lstm.num_layers, config.lstm.has_skips, config.lstm.cell_clip) == (1, False, None)
+    assert (config.lstm.num_layers, config.lstm.has_skips, config.lstm.cell_clip) == (
+        1,
+        False,
+        None,
+    )
     assert config.tokens.num_highways == 0
 
 

@@ -1,10 +1,9 @@
-"""What a file needs to survive a crash, and the file system's errors put into words."""
+"""A file that one process holds at a time."""
 
 from __future__ import annotations
 
 import os
 import sys
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from relmo.errors import OutputError
@@ -13,20 +12,8 @@ if sys.platform != "win32":
     import fcntl
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from io import FileIO
     from pathlib import Path
-
-
-@contextmanager
-def explain(path: Path, advice: str) -> Iterator[None]:
-    """Turn the file system's errors into OutputError: the path, the reason, what to do."""
-    try:
-        yield
-    except OutputError:
-        raise
-    except OSError as error:
-        raise OutputError(f"cannot write {path}: {error.strerror or error}; {advice}") from error
 
 
 def open_locked(path: Path) -> FileIO:
@@ -45,23 +32,6 @@ def open_locked(path: Path) -> FileIO:
             file.close()
             raise
         file.close()  # its holder deleted it between our opening and our locking: once more
-
-
-def sync_file(path: Path) -> None:
-    """Wait until the file's bytes are on the disk."""
-    with path.open("rb+") as file:
-        os.fsync(file.fileno())
-
-
-def sync_folder(folder: Path) -> None:
-    """Wait until the folder's entries (files created, renamed, deleted) are on the disk."""
-    if sys.platform == "win32":
-        return  # Windows has no such call
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _lock(file: FileIO, path: Path) -> None:

@@ -1,43 +1,20 @@
-"""Writing a file so that a crash leaves the old one or the new one, never half of one."""
+"""The small files around the weights: folders, JSON, checksums."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from relmo.errors import OutputError, WeightError
-
-
-@contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """A temporary path beside `path`; on leaving it is synced and renamed onto `path`."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        yield temporary
-        with temporary.open("rb+") as file:
-            os.fsync(file.fileno())
-        temporary.replace(path)
-        _sync_folder(path.parent)
-    except OSError as error:
-        raise OutputError(
-            f"{path}: cannot be written ({error.strerror or error}); "
-            f"is the folder writable, and is there room on the disk?"
-        ) from error
-    finally:
-        temporary.unlink(missing_ok=True)
+from relmo.errors import WeightError
+from relmo.files import explain, replacing
 
 
 def make_folder(folder: Path) -> None:
     """Create the folder and its parents, or say why that fails."""
-    try:
+    with explain(folder, "choose a folder that can be made"):
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"{folder}: cannot be made a folder ({error.strerror})") from error
 
 
 def write_json(path: Path, values: Any) -> None:  # noqa: ANN401 - any JSON
@@ -64,17 +41,3 @@ def sha256(path: Path) -> str:
     """Checksum of a file's bytes."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make a rename survive a power cut, where the system lets a folder be synced."""
-    try:
-        handle = os.open(folder, os.O_RDONLY)
-    except OSError:
-        return
-    try:
-        os.fsync(handle)
-    except OSError:
-        pass
-    finally:
-        os.close(handle)

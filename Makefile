@@ -1,0 +1,15 @@
+PYTHON := .venv/bin/python
+
+.PHONY: install fix check test
+install:
+	python3 -m venv .venv
+	.venv/bin/pip install -c constraints.txt -e '.[dev]'
+fix:
+	$(PYTHON) -m ruff check --fix src tests scripts
+	$(PYTHON) -m ruff format src tests scripts
+check:
+	$(PYTHON) -m ruff check src tests scripts
+	$(PYTHON) -m ruff format --check src tests scripts
+	$(PYTHON) -m mypy
+test:
+	$(PYTHON) -m pytest

@@ -1,0 +1,244 @@
+"""The command line as a script sees it: output, errors, exit codes."""
+
+import io
+import json
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+from relmo import Elmo
+from relmo.cli.main import main
+from tests.conftest import tiny_config
+
+RELMO = [sys.executable, "-m", "relmo"]
+
+
+@dataclass
+class Finished:
+    returncode: int
+    stdout: bytes
+    stderr: bytes
+
+
+@pytest.fixture
+def run(monkeypatch, capfdbinary):
+    """Run the command in this process: importing torch anew costs seconds each time."""
+
+    def run(*args, stdin: bytes = b"") -> Finished:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        capfdbinary.readouterr()
+        with pytest.raises(SystemExit) as exit_:
+            main([str(arg) for arg in args])
+        code = exit_.value.code
+        out, err = capfdbinary.readouterr()
+        return Finished(code if isinstance(code, int) else 0, out, err)
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("model")
+    Elmo.untrained(tiny_config(), seed=1).save_pretrained(folder)
+    return folder
+
+
+def keys(path: Path) -> list[str]:
+    with h5py.File(path) as file:
+        return sorted((key for key in file if key != "sentence_to_index"), key=int)
+
+
+def test_embed_reads_standard_input_and_reports(run, model, tmp_path):
+    out = tmp_path / "out.h5"
+    text = b"The bank raised rates .\n\nWe sat on the bank .\n" + b"x" * 60 + b"\n"
+    found = run("embed", "-", "-o", out, "--model", model, "--json", stdin=text)
+    assert found.returncode == 0, found.stderr
+    report = json.loads(found.stdout)
+    assert (report["sentences"], report["tokens"], report["words_cut"]) == (4, 12, 1)
+    assert report["tokens_per_second"] > 0
+    assert found.stderr == b""
+    assert keys(out) == ["0", "1", "2", "3"]
+    with h5py.File(out) as file:
+        assert file["0"].shape == (3, 5, 16)
+        assert file["1"].shape == (3, 0, 16)
+        index = json.loads(file["sentence_to_index"][0])
+    assert index["We sat on the bank ."] == "2"
+
+
+def test_a_report_for_people_is_lines_of_names_and_values(run, model, tmp_path):
+    found = run("embed", "-", "-o", tmp_path / "o.npz", "--model", model, stdin=b"a b c\n")
+    lines = dict(line.split(None, 1) for line in found.stdout.decode().splitlines())
+    assert lines["tokens"] == "3"
+    assert b"\x1b" not in found.stdout + found.stderr
+
+
+@pytest.mark.parametrize("suffix", ["h5", "npz", "parquet", "jsonl"])
+@pytest.mark.parametrize("layers", ["all", "mean", "top", "0"])
+def test_every_format_and_choice_of_layers(run, model, tmp_path, suffix, layers):
+    pytest.importorskip("pyarrow", reason="pip install 'relmo[parquet]'")
+    out = tmp_path / f"out.{suffix}"
+    found = run("embed", "-", "-o", out, "--model", model, "--layers", layers, stdin=b"a b\n\nc\n")
+    assert found.returncode == 0, found.stderr
+    assert out.stat().st_size > 0
+
+
+def test_tokenized_lines_are_split_at_white_space(run, model, tmp_path):
+    (tmp_path / "in.txt").write_text("don't  stop\tU.S.!\n")
+    for flag, count in (((), 5), (("--tokenized",), 3)):
+        found = run(
+            "embed",
+            tmp_path / "in.txt",
+            "-o",
+            tmp_path / "o.npz",
+            "--model",
+            model,
+            "--json",
+            *flag,
+        )
+        assert json.loads(found.stdout)["tokens"] == count
+
+
+def test_several_files_are_numbered_through(run, model, tmp_path):
+    (tmp_path / "1.txt").write_bytes(b"\xef\xbb\xbfone\r\ntwo\r\n")
+    (tmp_path / "2.txt").write_bytes(b"three")
+    out = tmp_path / "o.h5"
+    found = run("embed", tmp_path / "1.txt", tmp_path / "2.txt", "-o", out, "--model", model)
+    assert found.returncode == 0
+    with h5py.File(out) as file:
+        index = json.loads(file["sentence_to_index"][0])
+    assert index == {"one": "0", "two": "1", "three": "2"}
+
+
+def test_an_empty_file_gives_an_empty_output(run, model, tmp_path):
+    (tmp_path / "in.txt").write_bytes(b"")
+    found = run("embed", tmp_path / "in.txt", "-o", tmp_path / "o.h5", "--model", model, "--json")
+    assert found.returncode == 0, found.stderr
+    assert json.loads(found.stdout)["sentences"] == 0
+    assert keys(tmp_path / "o.h5") == []
+
+
+@pytest.mark.parametrize("from_pipe", [True, False])
+def test_bytes_that_are_not_utf8_are_named_or_replaced(run, model, tmp_path, from_pipe):
+    raw = b"good\nba\xffd\ngood\n"
+    (tmp_path / "in.txt").write_bytes(raw)
+    source, stdin = ("-", raw) if from_pipe else (tmp_path / "in.txt", b"")
+    out = tmp_path / "o.h5"
+    found = run("embed", source, "-o", out, "--model", model, stdin=stdin)
+    assert found.returncode == 1
+    assert b"line 2 is not UTF-8 (byte 0xff" in found.stderr
+    assert b"Traceback" not in found.stderr
+    assert not out.exists()
+    found = run("embed", source, "-o", out, "--model", model, "--errors", "replace", stdin=stdin)
+    assert found.returncode == 0, found.stderr
+    assert keys(out) == ["0", "1", "2"]
+
+
+def test_odd_bytes_go_through_line_for_line(run, model, tmp_path):
+    lines = ["a\x00b", "\x01\x02", "שלום", "👩‍👩‍👧‍👦", "a\u2028b\x85c", "\t\t", "x" * 10_000]
+    (tmp_path / "in.txt").write_text("\n".join(lines) + "\n", encoding="utf-8", newline="\n")
+    out = tmp_path / "o.h5"
+    found = run("embed", tmp_path / "in.txt", "-o", out, "--model", model)
+    assert found.returncode == 0, found.stderr
+    assert keys(out) == [str(i) for i in range(len(lines))]
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "message"),
+    [
+        (["embed", "no-such-file", "-o", "o.h5"], 2, "no such file"),
+        (["embed", "-", "-"], 2, "output"),
+        (["embed", "-", "-", "-o", "o.h5"], 2, "only once"),
+        (["embed", "-", "-o", "o.h5", "--model", "nothing"], 2, "no model 'nothing'"),
+        (["embed", "-", "-o", "o.xyz"], 2, ".xyz"),
+        (["embed", "-", "-o", "o.h5", "--layers", "last"], 2, "choose all, mean, top"),
+        (["embed", "-", "-o", "o.h5", "--layers", "9"], 2, "layer 9 is not there"),
+        (["embed", "-", "-o", "o.h5", "--precision", "int3"], 2, "int3"),
+        (["embed", "-", "-o", "o.h5", "--errors", "maybe"], 2, "maybe"),
+        (["embed", "-", "-o", "missing/o.h5"], 1, "not a folder"),
+        (["info", "nothing"], 2, "no model 'nothing'"),
+        (["convert", "nothing", "out", "--to", "native"], 2, "no model 'nothing'"),
+        (["frobnicate"], 2, "No such command"),
+    ],
+)
+def test_a_wrong_call_is_one_clear_message(run, monkeypatch, tmp_path, args, code, message):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    found = run(*args)
+    assert found.returncode == code, found.stderr
+    assert message in found.stderr.decode()
+    assert "Traceback" not in found.stderr.decode()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_convert_and_info(run, model, tmp_path):
+    found = run("convert", model, tmp_path / "official", "--to", "hdf5", "--json")
+    assert found.returncode == 0, found.stderr
+    assert json.loads(found.stdout)["target_format"] == "hdf5"
+    facts = json.loads(run("info", tmp_path / "official", "--json").stdout)
+    assert (facts["format"], facts["layers"], facts["width"]) == ("hdf5", 3, 16)
+    assert set(facts["files"]) == {"options.json", "weights.hdf5"}
+    lines = run("info", model).stdout.decode()
+    assert "parameters" in lines
+    assert "licence" in lines
+
+
+def test_info_of_a_damaged_model_fails(run, model, tmp_path):
+    for path in model.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    raw = bytearray((tmp_path / "model.safetensors").read_bytes())
+    raw[-1] ^= 1
+    (tmp_path / "model.safetensors").write_bytes(raw)
+    found = run("info", tmp_path)
+    assert found.returncode == 1
+    assert b"copy it again" in found.stderr
+
+
+def test_version_and_help(run):
+    assert run("--version").stdout.startswith(b"relmo 0.")
+    for args in (["--help"], ["embed", "--help"], ["convert", "--help"], ["info", "--help"]):
+        found = run(*args)
+        assert found.returncode == 0
+        assert b"Usage" in found.stdout
+
+
+def test_an_untrained_model_is_announced(run, tmp_path):
+    found = run("embed", "-", "-o", tmp_path / "o.npz", stdin=b"a\n")
+    assert found.returncode == 0
+    assert b"random weights" in found.stderr
+
+
+@pytest.mark.parametrize("kill_after", [0.0, 0.3, 0.6])
+def test_a_killed_run_is_resumed_without_a_lost_or_doubled_row(run, model, tmp_path, kill_after):
+    lines = [f"line {i} of a long text" for i in range(1500)]
+    (tmp_path / "in.txt").write_text("\n".join(lines))
+    out, partial = tmp_path / "o.h5", tmp_path / "o.h5.partial"
+    args = ["embed", tmp_path / "in.txt", "-o", out, "--model", model]
+    with subprocess.Popen([*RELMO, *map(str, args)], stderr=subprocess.DEVNULL) as process:
+        for _ in range(600):
+            if partial.exists() and partial.stat().st_size > 1000:
+                break
+            time.sleep(0.02)
+        time.sleep(kill_after)
+        process.send_signal(signal.SIGKILL)
+    found = run(*args, "--resume", "--json")
+    assert found.returncode == 0, found.stderr
+    assert json.loads(found.stdout)["sentences"] == 1500
+    assert keys(out) == [str(i) for i in range(1500)]
+    elmo = Elmo.from_pretrained(model)
+    with h5py.File(out) as file:
+        for i in (0, 700, 1499):
+            np.testing.assert_allclose(file[str(i)][...], elmo.embed([lines[i]])[0], atol=1e-5)
+    assert not partial.exists()
+
+
+def test_a_reader_that_goes_away_is_no_traceback(run, model):
+    command = " ".join([*RELMO, "info", str(model)]) + " | head -c 1"
+    found = subprocess.run(command, shell=True, capture_output=True, check=False)
+    assert b"Traceback" not in found.stderr

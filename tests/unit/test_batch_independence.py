@@ -1,0 +1,64 @@
+"""A sentence's vectors depend on that sentence and the model alone."""
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from relmo import Elmo
+from tests.conftest import tiny_config
+
+ATOL = 1e-5
+words = st.text(min_size=1, max_size=60).filter(lambda word: len(word.split()) == 1)
+sentences = st.lists(words, max_size=25)
+ELMO = Elmo.untrained(tiny_config(), seed=3)
+WIDE = Elmo.untrained(seed=4)  # the official small shapes
+TEXT = [
+    f"{subject} {verb} the {thing} {tail}".split()
+    for subject in ("The bank", "She", "A very old friend of mine")
+    for verb in ("raised", "saw", "did not want to sell")
+    for thing in ("rates", "river", "house")
+    for tail in (".", "again .", "and then went home , as everyone else had done before .")
+]
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(sentences, min_size=1, max_size=12), st.randoms(), st.integers(1, 100))
+def test_alone_batched_shuffled_and_repeated_agree(batch, random, batch_tokens):
+    alone = [ELMO.embed([sentence])[0] for sentence in batch]
+    together = ELMO.embed(batch, batch_tokens=batch_tokens)
+    order = list(range(len(batch)))
+    random.shuffle(order)
+    shuffled = ELMO.embed([batch[i] for i in order])
+    for i, sentence in enumerate(batch):
+        assert together[i].shape == (3, len(sentence), 16)
+        np.testing.assert_allclose(together[i], alone[i], rtol=0, atol=ATOL)
+        np.testing.assert_allclose(shuffled[order.index(i)], alone[i], rtol=0, atol=ATOL)
+
+
+def test_a_whole_file_is_its_sentences_one_at_a_time():
+    together = WIDE.embed(TEXT)
+    for sentence, layers in zip(TEXT, together, strict=True):
+        np.testing.assert_allclose(WIDE.embed([sentence])[0], layers, rtol=0, atol=ATOL)
+
+
+def test_a_fresh_memo_gives_what_a_warm_one_gives():
+    warm = WIDE.embed(TEXT[:5])
+    cold = Elmo.untrained(seed=4).embed(TEXT[:5])
+    for a, b in zip(warm, cold, strict=True):
+        np.testing.assert_allclose(a, b, rtol=0, atol=ATOL)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_the_number_of_threads_does_not_matter(threads):
+    import torch
+
+    wanted = WIDE.embed(TEXT[:6])
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        found = WIDE.embed(TEXT[:6])
+    finally:
+        torch.set_num_threads(before)
+    for a, b in zip(wanted, found, strict=True):
+        np.testing.assert_allclose(a, b, rtol=0, atol=ATOL)

@@ -1,0 +1,183 @@
+"""Text in, contextual vectors out."""
+
+import numpy as np
+import pytest
+import torch
+
+from relmo import Elmo, ElmoConfig
+from relmo.errors import ConfigError, TextError, TextWarning
+from tests.conftest import tiny_config
+
+SENTENCES = [["The", "bank", "of", "the", "river"], ["Bank", "account"]]
+
+
+def test_tokens_in_are_tokens_out(tiny):
+    layers = tiny.embed([*SENTENCES, []])
+    assert [array.shape for array in layers] == [(3, 5, 16), (3, 2, 16), (3, 0, 16)]
+    assert all(array.dtype == np.float32 for array in layers)
+
+
+def test_a_word_has_another_vector_in_another_context(tiny):
+    river, account = tiny.embed([["river", "bank"], ["my", "bank"]])
+    np.testing.assert_array_equal(river[0, 1], account[0, 1])
+    assert not np.allclose(river[1, 1, :8], account[1, 1, :8])
+
+
+def test_strings_are_split_by_the_models_tokenizer(tiny):
+    text = "The bank's rates, he said."
+    words = [token.text for token in tiny.tokens(text)]
+    assert words == ["The", "bank", "'s", "rates", ",", "he", "said", "."]
+    np.testing.assert_array_equal(tiny.embed([text])[0], tiny.embed([words])[0])
+    assert all(text[t.start : t.end] == t.text for t in tiny.tokens(text))
+
+
+def test_layers_can_be_chosen(tiny):
+    full = tiny.embed(SENTENCES)
+    for choice, wanted in [(0, full[0][0]), (2, full[0][2]), ("top", full[0][2])]:
+        np.testing.assert_array_equal(tiny.embed(SENTENCES, layers=choice)[0], wanted)
+    np.testing.assert_allclose(
+        tiny.embed(SENTENCES, layers="mean")[0], full[0].mean(0), rtol=0, atol=1e-6
+    )
+
+
+@pytest.mark.parametrize("choice", [3, -1, "bottom", 1.5])
+def test_a_layer_that_is_not_there_is_named(tiny, choice):
+    with pytest.raises(ConfigError, match=r"choose 0 to 2, 'mean', 'top' or 'all'"):
+        tiny.embed(SENTENCES, layers=choice)
+
+
+def test_the_same_call_gives_the_same_bits(tiny):
+    first, again = tiny.embed(SENTENCES), tiny.embed(SENTENCES)
+    assert all(np.array_equal(a, b) for a, b in zip(first, again, strict=True))
+
+
+def test_no_sentences_give_no_vectors(tiny):
+    assert tiny.embed([]) == []
+    assert tiny.encode([]).shape == (0, 16)
+
+
+def test_one_string_instead_of_a_list_is_an_error(tiny):
+    with pytest.raises(TextError, match=r"write embed\(\[text\]\)"):
+        tiny.embed("The bank")
+
+
+@pytest.mark.parametrize("bad", [[["a", 3]], [["a", None]], [["a", b"b"]]])
+def test_a_token_that_is_no_string_is_named(tiny, bad):
+    with pytest.raises(TextError, match="sentence 0, token 1 is"):
+        tiny.embed(bad)
+
+
+def test_a_token_with_a_space_is_warned_about_and_embedded(tiny):
+    with pytest.warns(TextWarning, match="sentence 0: 'one two' holds a space"):
+        layers = tiny.embed([["one two"]])
+    assert layers[0].shape == (3, 1, 16)
+
+
+def test_state_is_an_argument(tiny):
+    first, state = tiny.read(SENTENCES)
+    again, _ = tiny.read(SENTENCES)
+    carried, _ = tiny.read(SENTENCES, state)
+    np.testing.assert_array_equal(first[0], again[0])
+    assert not np.allclose(first[0], carried[0])
+
+
+def test_a_stream_is_lazy_and_in_order(tiny):
+    taken = []
+
+    def sentences():
+        for i in range(20_000):
+            taken.append(i)
+            yield [f"w{i % 50}"] * (i % 7)
+
+    stream = tiny.embed_stream(sentences(), layers="top")
+    first = next(stream)
+    assert first.shape == (0, 16)
+    assert len(taken) < 10_000
+    lengths = [next(stream).shape[0] for _ in range(20)]
+    assert lengths == [(i + 1) % 7 for i in range(20)]
+
+
+def test_encode_pools_all_tokens_of_a_text(tiny):
+    text = "The bank raised rates. We sat on the bank."
+    parts = tiny.embed(["The bank raised rates.", "We sat on the bank."], layers="mean")
+    wanted = np.concatenate(parts).mean(0)
+    np.testing.assert_allclose(tiny.encode([text])[0], wanted, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("layer", ["mean", "top", 0, 1, 2])
+@pytest.mark.parametrize("pooling", ["mean", "max", "first", "last"])
+def test_encode_gives_a_vector_per_text(tiny, layer, pooling):
+    texts = ["The bank.", "", "   ", "One. Two. Three."]
+    found = tiny.encode(texts, layer=layer, pooling=pooling)
+    assert found.shape == (4, 16)
+    assert found.dtype == np.float32
+    assert not found[1:3].any()
+    alone = np.stack([tiny.encode(text, layer=layer, pooling=pooling) for text in texts])
+    np.testing.assert_allclose(found, alone, rtol=0, atol=1e-5)
+
+
+def test_encode_follows_the_habits_of_sentence_encoders(tiny):
+    texts = ["The bank raised rates.", "We sat on the bank."]
+    assert tiny.encode(texts[0]).shape == (16,)
+    tensor = tiny.encode(texts, convert_to_tensor=True)
+    assert isinstance(tensor, torch.Tensor)
+    unit = tiny.encode(texts, normalize_embeddings=True, batch_size=1, show_progress_bar=True)
+    np.testing.assert_allclose(np.linalg.norm(unit, axis=1), 1, rtol=1e-6)
+
+
+def test_encode_takes_strings_only(tiny):
+    with pytest.raises(TextError, match="text 1 is list; encode takes strings"):
+        tiny.encode(["a", ["b"]])
+
+
+def test_words_past_the_character_limit_are_known(tiny):
+    assert tiny.is_cut("x" * 49)
+    assert not tiny.is_cut("x" * 48)
+
+
+def test_a_code_point_model_embeds_long_korean_words():
+    from relmo import CharCnnConfig
+
+    cnn = CharCnnConfig(
+        width=8,
+        character_width=4,
+        filters=((1, 4), (3, 8)),
+        scheme="code_points",
+        alphabet="가나다",
+    )
+    elmo = Elmo.untrained(tiny_config(tokens=cnn))
+    word = "가나다" * 10
+    assert not elmo.is_cut(word)
+    one, other = elmo.embed([[word], [word[:-1] + "가"]], layers=0)
+    assert not np.array_equal(one, other)
+
+
+def test_an_untrained_model_says_so():
+    elmo = Elmo.from_pretrained("relmo-untrained", device="cpu")
+    assert "random weights" in repr(elmo)
+    assert elmo.embed(SENTENCES)[0].shape == (3, 5, 256)
+
+
+def test_a_precision_that_is_not_there_is_refused():
+    with pytest.raises(ConfigError, match="precision 'int4' is not known"):
+        Elmo.from_pretrained("relmo-untrained", precision="int4")
+
+
+def test_a_word_table_needs_a_word_list():
+    from relmo import WordTableConfig
+    from relmo.nn.bilm import BiLM
+
+    config = tiny_config(tokens=WordTableConfig(width=8, num_words=3))
+    with pytest.raises(ConfigError, match="needs its word list"):
+        Elmo(BiLM(config))
+
+
+def test_models_of_equal_weights_have_equal_fingerprints():
+    one, two, other = (Elmo.untrained(tiny_config(), seed) for seed in (1, 1, 2))
+    assert one.fingerprint() == two.fingerprint() != other.fingerprint()
+
+
+def test_the_default_shapes_are_the_papers():
+    config = ElmoConfig()
+    assert (config.num_layers, config.width, config.lstm.cell_width) == (3, 1024, 4096)
+    assert config.tokens.num_filters == 2048

@@ -1,0 +1,91 @@
+"""ELMo inside a PyTorch model."""
+
+import pytest
+import torch
+
+from relmo import Elmo, ElmoLayer
+from relmo.errors import ConfigError
+from tests.conftest import tiny_config
+
+SENTENCES = [["The", "bank", "of", "the", "river"], ["Bank"], []]
+
+
+@pytest.fixture
+def elmo() -> Elmo:
+    return Elmo.untrained(tiny_config(), seed=1)
+
+
+def test_sentences_become_mixed_tensors_and_a_mask(elmo):
+    layer = ElmoLayer(elmo, mixes=2).eval()
+    mixed, mask = layer(SENTENCES)
+    assert [tuple(m.shape) for m in mixed] == [(3, 5, 16), (3, 5, 16)]
+    assert mask.tolist() == [[True] * 5, [True] + [False] * 4, [False] * 5]
+    assert not mixed[0][~mask].any()
+    torch.testing.assert_close(mixed[0], mixed[1])
+
+
+def test_a_fresh_mix_is_the_mean_of_what_embed_gives(elmo):
+    mixed, _ = ElmoLayer(elmo).eval()(SENTENCES)
+    wanted = torch.from_numpy(elmo.embed(SENTENCES)[0].mean(0))
+    torch.testing.assert_close(mixed[0][0], wanted, rtol=0, atol=1e-6)
+
+
+def test_a_frozen_layer_has_the_mixes_parameters_alone(elmo):
+    layer = ElmoLayer(elmo, mixes=2, dropout=0.0)
+    assert sum(p.numel() for p in layer.parameters()) == 2 * (3 + 1)
+    assert set(layer.state_dict()) == {f"mixes.{i}.{n}" for i in (0, 1) for n in ("s", "gamma")}
+    mixed, _ = layer(SENTENCES)
+    (mixed[0].sum() + layer.penalty()).backward()
+    assert layer.mixes[0].s.grad is not None
+    assert all(p.grad is None for p in elmo.bilm.parameters())
+
+
+def test_finetuning_trains_the_bilm_and_the_memo_follows(elmo):
+    layer = ElmoLayer(elmo, finetune=True, dropout=0.0)
+    before = elmo.embed(SENTENCES)[0]
+    optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
+    mixed, _ = layer(SENTENCES)
+    mixed[0].square().sum().backward()
+    assert all(p.grad is not None for p in elmo.bilm.parameters())
+    optimizer.step()
+    after = torch.from_numpy(elmo.embed(SENTENCES)[0])
+    assert not torch.allclose(torch.from_numpy(before), after)
+    mixed, _ = layer.eval()(SENTENCES)
+    mix = layer.mixes[0]
+    wanted = mix.gamma * torch.einsum("l,ltd->td", mix.weights(), after)
+    torch.testing.assert_close(mixed[0][0], wanted, rtol=0, atol=1e-5)
+
+
+def test_the_penalty_is_lambda_times_the_squared_weights(elmo):
+    layer = ElmoLayer(elmo, mixes=2, l2=0.5)
+    assert layer.penalty().item() == 0.0
+    with torch.no_grad():
+        layer.mixes[1].s.copy_(torch.tensor([1.0, 0.0, 2.0]))
+    assert layer.penalty().item() == 2.5
+
+
+def test_dropout_acts_in_training_alone(elmo):
+    layer = ElmoLayer(elmo, dropout=0.5)
+    assert (layer(SENTENCES)[0][0][0] == 0).any()
+    assert not (layer.eval()(SENTENCES)[0][0][0] == 0).any()
+
+
+def test_moving_the_layer_moves_a_frozen_bilm(elmo):
+    ElmoLayer(elmo).to(torch.float64)
+    assert next(elmo.bilm.parameters()).dtype == torch.float64
+
+
+def test_at_least_one_mix(elmo):
+    with pytest.raises(ConfigError, match="at least one"):
+        ElmoLayer(elmo, mixes=0)
+
+
+def test_strings_are_taken_too(elmo):
+    mixed, mask = ElmoLayer(elmo).eval()(["The bank.", "Rates"])
+    assert mixed[0].shape == (2, 3, 16)
+    assert mask.sum().item() == 4
+
+
+def test_layer_norm_can_be_asked_for(elmo):
+    mixed, mask = ElmoLayer(elmo, layer_norm=True, dropout=0.0)(SENTENCES)
+    assert mixed[0][mask].std().item() == pytest.approx(1.0, abs=0.5)
