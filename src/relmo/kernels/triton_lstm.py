@@ -1,0 +1,204 @@
+"""The projected LSTM on a GPU, both directions at once, forward and backward by hand.
+
+Per step and direction two matrix products remain: the recurrent one and the projection. Everything
+else is one product over all steps (inputs, and all weight gradients) or one fused Triton kernel
+(gates, cell, clip). The two directions have weights of their own and are stacked in front, so each
+product is a batch of two. Tokens stand time first: a step is a plain slice.
+
+    x (2, T, B, P), h (2, B, P), c (2, B, H)  ->  (2, T, B, P), (2, B, P), (2, B, H)
+
+Matrices run in the dtype of x (bfloat16 in training); the cell is carried in float32.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from relmo.kernels.reference import LstmWeights
+
+BLOCK = 1024
+
+
+def paired_lstm(
+    x: Tensor,
+    h: Tensor,
+    c: Tensor,
+    weights: LstmWeights,
+    cell_clip: float | None = None,
+    output_clip: float | None = None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Read all steps of both directions.
+
+    Args:
+        x: (2, T, B, P), each direction in its own reading order.
+        h: (2, B, P) output before the first step.
+        c: (2, B, H) cell before the first step, float32.
+        weights: stacked: input and recurrent (2, 4H, P), bias (2, 4H) with the forget gate's 1.0
+            in it, projection (2, P, H).
+        cell_clip: bound on the cell, or None.
+        output_clip: bound on the projected output, or None.
+
+    Returns:
+        Outputs (2, T, B, P), and h (2, B, P) and c (2, B, H) after the last step. No gradient flows
+        into or out of the state: truncated back-propagation cuts there.
+    """
+    outputs, last_h, last_c = _PairedLstm.apply(  # type: ignore[no-untyped-call]
+        x, h, c, weights.input, weights.recurrent, weights.bias, weights.projection,
+        cell_clip, output_clip,
+    )  # fmt: skip
+    return outputs, last_h, last_c
+
+
+class _PairedLstm(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,  # noqa: ANN401
+        x: Tensor,
+        h: Tensor,
+        c: Tensor,
+        w_input: Tensor,
+        w_recurrent: Tensor,
+        bias: Tensor,
+        w_projection: Tensor,
+        cell_clip: float | None,
+        output_clip: float | None,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        _, T, B, P = x.shape
+        H = w_projection.shape[2]
+        flat = x.reshape(2, T * B, P)
+        gates = torch.baddbmm(bias.unsqueeze(1), flat, w_input.mT).view(2, T, B, 4 * H)
+        hs = x.new_empty(2, T + 1, B, P)
+        cs = c.new_empty(2, T + 1, B, H)
+        ms = x.new_empty(2, T, B, H)  # the cell's output before the projection
+        hs[:, 0], cs[:, 0] = h, c
+        for t in range(T):
+            gate = gates[:, t]  # (2, B, 4H), becomes the gates' activations in place
+            torch.baddbmm(gate, hs[:, t], w_recurrent.mT, out=gate)
+            step_forward(gate, cs[:, t], cs[:, t + 1], ms[:, t], cell_clip)
+            torch.bmm(ms[:, t], w_projection.mT, out=hs[:, t + 1])
+            if output_clip is not None:
+                hs[:, t + 1].clamp_(-output_clip, output_clip)
+        ctx.save_for_backward(x, gates, hs, cs, ms, w_input, w_recurrent, w_projection)
+        ctx.clips = cell_clip, output_clip
+        last_h, last_c = hs[:, T].clone(), cs[:, T].clone()
+        ctx.mark_non_differentiable(last_h, last_c)
+        return hs[:, 1:], last_h, last_c
+
+    @staticmethod
+    def backward(ctx: Any, d_outputs: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
+        x, gates, hs, cs, ms, w_input, w_recurrent, w_projection = ctx.saved_tensors
+        cell_clip, output_clip = ctx.clips
+        _, T, B, P = x.shape
+        H = ms.shape[-1]
+        d_outputs = d_outputs.contiguous()
+        d_hs = torch.empty_like(x)  # (2, T, B, P)
+        d_c = torch.zeros_like(cs[:, 0])  # (2, B, H) float32
+        d_m = torch.empty_like(ms[:, 0])  # (2, B, H)
+        d_gates = gates  # written over the activations, step by step
+        for t in reversed(range(T)):
+            d_h = d_hs[:, t]
+            if t == T - 1:
+                d_h.copy_(d_outputs[:, t])
+            else:
+                torch.baddbmm(d_outputs[:, t], d_gates[:, t + 1], w_recurrent, out=d_h)
+            if output_clip is not None:
+                d_h.mul_(hs[:, t + 1].abs() < output_clip)
+            torch.bmm(d_h, w_projection, out=d_m)
+            step_backward(d_gates[:, t], cs[:, t], cs[:, t + 1], d_m, d_c, cell_clip)
+        flat = d_gates.view(2, T * B, 4 * H)
+        d_x = torch.bmm(flat, w_input).view_as(x)
+        d_w_input = torch.bmm(flat.mT, x.reshape(2, T * B, P))
+        d_w_recurrent = torch.bmm(flat.mT, hs[:, :T].reshape(2, T * B, P))
+        d_bias = flat.sum(1, dtype=torch.float32).to(x.dtype)
+        d_w_projection = torch.bmm(d_hs.view(2, T * B, P).mT, ms.view(2, T * B, H))
+        return d_x, None, None, d_w_input, d_w_recurrent, d_bias, d_w_projection, None, None
+
+
+def step_forward(
+    gates: Tensor, c: Tensor, new_c: Tensor, m: Tensor, cell_clip: float | None
+) -> None:
+    """Gate sums (2, B, 4H) -> activations in place; writes the new cell and its output (2, B, H)."""
+    _, B, H = c.shape
+    _forward_kernel[(triton.cdiv(H, BLOCK), 2 * B)](
+        gates, c, new_c, m, gates.stride(0), c.stride(0), m.stride(0), B, H,
+        cell_clip or 0.0, cell_clip is not None, BLOCK,
+    )  # fmt: skip
+
+
+def step_backward(
+    gates: Tensor, c: Tensor, new_c: Tensor, d_m: Tensor, d_c: Tensor, cell_clip: float | None
+) -> None:
+    """Activations -> gradients of the gate sums in place; carries the cell's gradient back."""
+    _, B, H = c.shape
+    _backward_kernel[(triton.cdiv(H, BLOCK), 2 * B)](
+        gates, c, new_c, d_m, d_c, gates.stride(0), c.stride(0), B, H,
+        cell_clip or 0.0, cell_clip is not None, BLOCK,
+    )  # fmt: skip
+
+
+@triton.jit
+def _tanh(x):  # noqa: ANN001, ANN202
+    return 2.0 * tl.sigmoid(2.0 * x) - 1.0
+
+
+@triton.jit
+def _forward_kernel(
+    gates, c, new_c, m, gates_stride, c_stride, m_stride, B, H, clip,  # noqa: ANN001
+    CLIPS: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip  # noqa: ANN202
+    column = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    row = tl.program_id(1)
+    direction, b = row // B, row % B
+    there = column < H
+    gate = gates + direction.to(tl.int64) * gates_stride + b.to(tl.int64) * 4 * H + column
+    i = tl.sigmoid(tl.load(gate, mask=there, other=0.0).to(tl.float32))
+    f = tl.sigmoid(tl.load(gate + H, mask=there, other=0.0).to(tl.float32))
+    g = _tanh(tl.load(gate + 2 * H, mask=there, other=0.0).to(tl.float32))
+    o = tl.sigmoid(tl.load(gate + 3 * H, mask=there, other=0.0).to(tl.float32))
+    cell = direction.to(tl.int64) * c_stride + b.to(tl.int64) * H + column
+    new = f * tl.load(c + cell, mask=there, other=0.0) + i * g
+    if CLIPS:
+        new = tl.minimum(tl.maximum(new, -clip), clip)
+    tl.store(new_c + cell, new, mask=there)
+    output = m + direction.to(tl.int64) * m_stride + b.to(tl.int64) * H + column
+    tl.store(output, (o * _tanh(new)).to(m.dtype.element_ty), mask=there)
+    tl.store(gate, i.to(gates.dtype.element_ty), mask=there)
+    tl.store(gate + H, f.to(gates.dtype.element_ty), mask=there)
+    tl.store(gate + 2 * H, g.to(gates.dtype.element_ty), mask=there)
+    tl.store(gate + 3 * H, o.to(gates.dtype.element_ty), mask=there)
+
+
+@triton.jit
+def _backward_kernel(
+    gates, c, new_c, d_m, d_c, gates_stride, c_stride, B, H, clip,  # noqa: ANN001
+    CLIPS: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip  # noqa: ANN202
+    column = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    row = tl.program_id(1)
+    direction, b = row // B, row % B
+    there = column < H
+    gate = gates + direction.to(tl.int64) * gates_stride + b.to(tl.int64) * 4 * H + column
+    i = tl.load(gate, mask=there, other=0.0).to(tl.float32)
+    f = tl.load(gate + H, mask=there, other=0.0).to(tl.float32)
+    g = tl.load(gate + 2 * H, mask=there, other=0.0).to(tl.float32)
+    o = tl.load(gate + 3 * H, mask=there, other=0.0).to(tl.float32)
+    cell = direction.to(tl.int64) * c_stride + b.to(tl.int64) * H + column
+    new = tl.load(new_c + cell, mask=there, other=0.0)
+    old = tl.load(c + cell, mask=there, other=0.0)
+    plain = row.to(tl.int64) * H + column  # d_m and d_c are contiguous
+    d_output = tl.load(d_m + plain, mask=there, other=0.0).to(tl.float32)
+    squashed = _tanh(new)
+    d_new = tl.load(d_c + plain, mask=there, other=0.0) + d_output * o * (1.0 - squashed * squashed)
+    if CLIPS:
+        d_new = tl.where(tl.abs(new) < clip, d_new, 0.0)
+    tl.store(d_c + plain, d_new * f, mask=there)
+    kind = gates.dtype.element_ty
+    tl.store(gate, (d_new * g * i * (1.0 - i)).to(kind), mask=there)
+    tl.store(gate + H, (d_new * old * f * (1.0 - f)).to(kind), mask=there)
+    tl.store(gate + 2 * H, (d_new * i * (1.0 - g * g)).to(kind), mask=there)
+    tl.store(gate + 3 * H, (d_output * squashed * o * (1.0 - o)).to(kind), mask=there)
