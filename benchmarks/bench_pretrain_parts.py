@@ -31,8 +31,15 @@ def lstm_inputs(B: int, T: int):
         return (torch.randn(*shape, device=DEVICE) * scale).to(BF16).requires_grad_()
 
     x = random(2, T, B, P, scale=1.0)
-    weights = LstmWeights(random(2, 4 * H, P), random(2, 4 * H, P), random(2, 4 * H), random(2, P, H))
-    return x, torch.zeros(2, B, P, device=DEVICE, dtype=BF16), torch.zeros(2, B, H, device=DEVICE), weights
+    weights = LstmWeights(
+        random(2, 4 * H, P), random(2, 4 * H, P), random(2, 4 * H), random(2, P, H)
+    )
+    return (
+        x,
+        torch.zeros(2, B, P, device=DEVICE, dtype=BF16),
+        torch.zeros(2, B, H, device=DEVICE),
+        weights,
+    )
 
 
 def bench_ours(B: int, T: int, clip: float | None) -> tuple[float, float]:
@@ -91,10 +98,16 @@ def bench_cnn(N: int, C: int) -> tuple[float, float]:
     sizes = [(1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024)]
     embedding = torch.randn(262, 16, device=DEVICE, dtype=BF16, requires_grad=True)
     filters = [
-        (torch.randn(n, 16, w, device=DEVICE, dtype=BF16, requires_grad=True), torch.zeros(n, device=DEVICE, dtype=BF16, requires_grad=True))
+        (
+            torch.randn(n, 16, w, device=DEVICE, dtype=BF16, requires_grad=True),
+            torch.zeros(n, device=DEVICE, dtype=BF16, requires_grad=True),
+        )
         for w, n in sizes
     ]
-    high = [torch.randn(2048, 4096, device=DEVICE, dtype=BF16).mul_(0.02).requires_grad_() for _ in range(HIGHWAYS)]
+    high = [
+        torch.randn(2048, 4096, device=DEVICE, dtype=BF16).mul_(0.02).requires_grad_()
+        for _ in range(HIGHWAYS)
+    ]
     ids = torch.randint(1, 262, (N, C), device=DEVICE)
     leaves = [embedding, *(t for pair in filters for t in pair), *high]
 
@@ -113,7 +126,9 @@ def bench_cnn(N: int, C: int) -> tuple[float, float]:
         out = run()
         torch.autograd.grad(out, wanted, torch.ones_like(out))
 
-    return time_of(lambda: grads(convolve, leaves[: 1 + 2 * len(filters)])), time_of(lambda: grads(whole, leaves))
+    return time_of(lambda: grads(convolve, leaves[: 1 + 2 * len(filters)])), time_of(
+        lambda: grads(whole, leaves)
+    )
 
 
 def bench_softmax(N: int, S: int) -> float:
@@ -126,7 +141,9 @@ def bench_softmax(N: int, S: int) -> float:
     scale = torch.ones(N, device=DEVICE)
 
     def step() -> None:
-        loss = triton_softmax.sampled_loss(hidden, target, zeros, negatives, negative_bias, hits, scale)
+        loss = triton_softmax.sampled_loss(
+            hidden, target, zeros, negatives, negative_bias, hits, scale
+        )
         torch.autograd.grad(loss, [hidden, target, negatives])
 
     return time_of(step)
@@ -141,7 +158,9 @@ def bench_adamw(count: int) -> float:
 
 
 print(torch.cuda.get_device_name(), torch.__version__, "cell", H, "projection", P)
-print(f"matrix peak {matrix_peak():.0f} TFLOP/s; error against cuDNN float32 {check_against_cudnn():.4f}")
+print(
+    f"matrix peak {matrix_peak():.0f} TFLOP/s; error against cuDNN float32 {check_against_cudnn():.4f}"
+)
 flops = 2 * (2 * 4 * H * P + H * P)
 for B, T in ((512, 32), (1024, 32), (2048, 32), (2048, 20)):
     forward, both = bench_ours(B, T, None)

@@ -67,6 +67,7 @@ class CharCnnConfig:
         return 1 + len(self.alphabet) + 1 + NUM_MARKERS
 
     def __post_init__(self) -> None:
+        _check_types(self)
         _check_choice("scheme", self.scheme, CharacterScheme)
         _check_choice("activation", self.activation, Activation)
         _check_positive(
@@ -130,6 +131,7 @@ class LstmConfig:
     """Whether each layer from the second on adds its input to its output."""
 
     def __post_init__(self) -> None:
+        _check_types(self)
         _check_positive(
             num_layers=self.num_layers, cell_width=self.cell_width, output_width=self.output_width
         )
@@ -179,6 +181,7 @@ class ElmoConfig:
         return 2 * self.lstm.output_width
 
     def __post_init__(self) -> None:
+        _check_types(self)
         _check_choice("tokenizer", self.tokenizer, TokenizerName)
         _check_choice("start", self.start, Start)
         if self.tokens.width != self.lstm.output_width:
@@ -213,26 +216,30 @@ class ElmoConfig:
         kinds = {"char_cnn", "word_table"} & values.keys()
         if len(kinds) != 1:
             raise ConfigError("settings need exactly one of 'char_cnn' and 'word_table'")
-        section = values.pop(kinds.pop())
-        tokens: TokenConfig
-        if "num_words" in section:
-            tokens = build(WordTableConfig, section, "word_table")
-        else:
-            pairs = section.get("filters", CharCnnConfig.filters)
-            section = {**section, "filters": tuple((int(size), int(n)) for size, n in pairs)}
-            tokens = build(CharCnnConfig, section, "char_cnn")
+        kind = kinds.pop()
+        section = values.pop(kind)
+        tokens: TokenConfig = (
+            build(WordTableConfig, section, kind)
+            if kind == "word_table"
+            else build(CharCnnConfig, section, kind)
+        )
         lstm = build(LstmConfig, values.pop("lstm", {}), "lstm")
         known = {f.name for f in dataclasses.fields(cls)}
         _check_keys(values, known, "settings")
         return cls(tokens=tokens, lstm=lstm, **values)
 
 
-def build(kind: type[Config], values: Mapping[str, Any], where: str) -> Config:
+def build(kind: type[Config], values: Any, where: str) -> Config:  # noqa: ANN401 - any JSON
     """Make a settings object from plain values; unknown keys and wrong types are errors."""
+    if not isinstance(values, Mapping):
+        raise ConfigError(f"{where} is {values!r}; an object with its settings is needed")
     _check_keys(values, {f.name for f in dataclasses.fields(kind)}, where)
+    values = dict(values)
     try:
+        if "filters" in values:
+            values["filters"] = tuple((int(size), int(n)) for size, n in values["filters"])
         return kind(**values)
-    except TypeError as error:
+    except (TypeError, ValueError) as error:
         raise ConfigError(f"{where}: {error}") from error
 
 
@@ -243,8 +250,20 @@ def _check_keys(values: Mapping[str, Any], known: set[str], where: str) -> None:
         raise ConfigError(f"{where}: unknown key {key!r}{hint}")
 
 
+def _check_types(config: object) -> None:
+    """Raise ConfigError for a setting whose value is of another kind than its annotation."""
+    kinds: dict[str, type | tuple[type, ...]] = {
+        "bool": bool, "str": str, "Mapping[str, Any]": Mapping, "float | None": (int, float),
+    }  # fmt: skip
+    for field_ in dataclasses.fields(config):  # type: ignore[arg-type]
+        value, kind = getattr(config, field_.name), kinds.get(str(field_.type))
+        is_none = value is None and "None" in str(field_.type)
+        if kind is not None and not is_none and not isinstance(value, kind):
+            raise ConfigError(f"{field_.name} is {value!r}; {field_.type} is needed")
+
+
 def _check_choice(name: str, value: str, choices: Any) -> None:  # noqa: ANN401 - a Literal
-    if value not in get_args(choices):
+    if not isinstance(value, str) or value not in get_args(choices):
         raise ConfigError(f"{name} is {value!r}; choose one of {', '.join(get_args(choices))}")
 
 

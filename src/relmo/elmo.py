@@ -12,20 +12,19 @@ on that sentence and the model alone: state starts afresh for each, unless one i
 from __future__ import annotations
 
 import hashlib
-import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import json
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal, Self
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from relmo.config import CharCnnConfig, ElmoConfig, LstmConfig, Start
-from relmo.errors import ConfigError, TextError, TextWarning
+from relmo.config import CharCnnConfig, ElmoConfig, Start
+from relmo.errors import ConfigError, TextError
 from relmo.nn.bilm import BiLM, initialize
-from relmo.nn.pooling import Pooling, normalize, pool
+from relmo.nn.pooling import Pooling, check_pooling, normalize, pool
 from relmo.nn.word_memo import WordMemo
 from relmo.progress import progress
 from relmo.text.batches import in_windows, index_words, map_batches, plan_batches
@@ -33,23 +32,19 @@ from relmo.text.characters import make_characters
 from relmo.text.lexicon import Lexicon
 from relmo.text.sentences import split_sentences
 from relmo.text.tokenize import make_tokenizer
-from relmo.types import Batch, BiLmState, Layers, Token
-from relmo.weights.find import find_model
-from relmo.weights.layouts import detect
+from relmo.text.words import Sentence, check_sentences, words_of
+from relmo.types import Batch, BiLmState, LayerChoice, Layers, Token, Vectors
+from relmo.weights.find import read_model
 from relmo.weights.native import Native
 from relmo.weights.tensors import ModelFiles, build_bilm, tensors_of
+from relmo.weights.untrained import UNTRAINED, small_config
 
-Vectors = NDArray[np.float32]
-Sentence = str | Sequence[str]
-"""One sequence: a string, which the model's tokenizer splits, or a list of tokens."""
-LayerChoice = Literal["all", "mean", "top"] | int
-
-UNTRAINED = "relmo-untrained"
-"""Name of a model with the official small shapes and random weights, made on the spot."""
 BATCH_TOKENS = 2048
 """Padded tokens per batch: bounds memory."""
 WINDOW_TOKENS = 4 * BATCH_TOKENS
 """Tokens of a stream that are sorted by length together: bounds memory, fills batches."""
+NOT_SHAPING = ("name", "licence", "training", "official")
+"""Settings that change no vector."""
 MEMO_BYTES = 64 * 2**20
 """Memory for the vectors of recently used words."""
 
@@ -59,7 +54,7 @@ class Elmo:
 
     def __init__(self, bilm: BiLM, lexicon: Lexicon | None = None) -> None:
         self.config: ElmoConfig = bilm.config
-        self.bilm = bilm.eval()
+        self.bilm = bilm.eval().requires_grad_(False)  # ElmoLayer(finetune=True) thaws it
         self.lexicon = lexicon
         self.tokenizer = make_tokenizer(self.config.tokenizer)
         tokens = self.config.tokens
@@ -89,12 +84,8 @@ class Elmo:
         """
         if precision != "float32":
             raise ConfigError(f"precision {precision!r} is not known; this release has 'float32'")
-        if name == UNTRAINED:
-            elmo = cls.untrained()
-        else:
-            folder = find_model(name)
-            files = detect(folder).read(folder)
-            elmo = cls(build_bilm(files), files.lexicon)
+        files = read_model(name)
+        elmo = cls(build_bilm(files), files.lexicon)
         if start is not None:
             elmo.use_start(start)
         return elmo.to(device if device is not None else _best_device())
@@ -102,13 +93,7 @@ class Elmo:
     @classmethod
     def untrained(cls, config: ElmoConfig | None = None, seed: int = 0) -> Self:
         """A model with random weights: to try things out, to test, to start training from."""
-        if config is None:
-            config = ElmoConfig(
-                name=UNTRAINED,
-                tokens=CharCnnConfig(width=128, num_highways=1),
-                lstm=LstmConfig(cell_width=1024, output_width=128),
-            )
-        return cls(initialize(BiLM(config), seed))
+        return cls(initialize(BiLM(config or small_config()), seed))
 
     def save_pretrained(self, folder: str | Path, *, shard_bytes: int | None = None) -> None:
         """Write the model in relmo's native layout."""
@@ -119,8 +104,10 @@ class Elmo:
         return ModelFiles(self.config, dict(tensors_of(self.bilm)), self.lexicon)
 
     def fingerprint(self) -> str:
-        """A checksum of all weights: equal for equal models, whatever file they came from."""
-        digest = hashlib.sha256()
+        """A checksum of all that decides a vector: equal for equal models, whatever their files."""
+        settings = self.config.to_dict()
+        shaping = {k: v for k, v in settings.items() if k not in NOT_SHAPING}
+        digest = hashlib.sha256(json.dumps([shaping, self.bilm.start], sort_keys=True).encode())
         for name, tensor in sorted(tensors_of(self.bilm)):
             digest.update(name.encode())
             digest.update(tensor.contiguous().numpy().data)
@@ -133,8 +120,9 @@ class Elmo:
 
     def use_start(self, start: Start) -> None:
         """Choose the state before a sentence."""
-        if start == "stored" and self.config.start == "zero":
-            raise ConfigError("this model carries no start state; use start='zero'")
+        if start not in ("zero", self.config.start):
+            known = "'zero' and 'stored'" if self.config.start == "stored" else "'zero' alone"
+            raise ConfigError(f"start is {start!r}; this model has {known}")
         self.bilm.start = start
 
     @property
@@ -155,26 +143,10 @@ class Elmo:
         """Tokens of a text with their character offsets, by the model's own tokenizer."""
         return self.tokenizer.tokens(text)
 
-    def words(self, sentence: Sentence, number: int = 0) -> list[str]:
-        """The words of one sequence; `number` is its place in the input, for messages."""
-        if isinstance(sentence, str):
-            return [token.text for token in self.tokens(sentence)]
-        words = list(sentence)
-        for position, word in enumerate(words):
-            if not isinstance(word, str):
-                raise TextError(
-                    f"sentence {number}, token {position} is {type(word).__name__} {word!r}; "
-                    f"a sentence is a string or a list of strings"
-                )
-        spaced = next((word for word in words if len(word.split()) > 1), None)
-        if spaced is not None:
-            warnings.warn(
-                f"sentence {number}: {spaced!r} holds a space and counts as one token; pass the "
-                f"text as a string to have it split, or split it yourself",
-                TextWarning,
-                stacklevel=4,
-            )
-        return words
+    def words(self, sentences: Iterable[Sentence]) -> Iterator[list[str]]:
+        """The words of each sequence: strings split by the tokenizer, token lists checked."""
+        check_sentences(sentences)
+        return (words_of(each, i, self.tokenizer) for i, each in enumerate(sentences))
 
     def spell(self, words: Sequence[str]) -> Tensor:
         """Ids of words on the model's device: (U, C) characters, or (U,) rows of the table."""
@@ -190,7 +162,7 @@ class Elmo:
         return self.characters is not None and self.characters.is_cut(word)
 
     def batch(self, sentences: Sequence[Sequence[str]]) -> Batch:
-        """Tokenised sentences as the biLM takes them, boundaries added."""
+        """Tokenised sentences as `bilm` takes them, boundaries added: the way to gradients."""
         found = index_words(sentences)
         return Batch(
             words=self.spell(found.words),
@@ -216,10 +188,7 @@ class Elmo:
             batch_tokens: padded tokens per batch.
             show_progress_bar: on standard error.
         """
-        if isinstance(sentences, str):
-            raise TextError(
-                "embed takes a list of sentences and got one string; write embed([text])"
-            )
+        check_sentences(sentences)
         items = list(sentences)
         stream = self.embed_stream(items, layers=layers, batch_tokens=batch_tokens)
         return list(progress(stream, len(items), "sentences", show_progress_bar))
@@ -232,31 +201,32 @@ class Elmo:
         batch_tokens: int = BATCH_TOKENS,
         batch_sentences: int | None = None,
     ) -> Iterator[Vectors]:
-        """Like embed, lazily and in bounded memory: a window of sentences at a time, in order."""
-        choose = _chooser(layers, self.config.num_layers)
-        words = (self.words(sentence, number) for number, sentence in enumerate(sentences))
+        """Like embed, lazily: a window of sentences at a time is held, and results keep order."""
+        check_layers(layers, self.config.num_layers)
+        words = self.words(sentences)
         window_tokens = max(WINDOW_TOKENS, batch_tokens)
-        for window in in_windows(words, lambda sentence: len(sentence) + 2, window_tokens):
-            lengths = [len(sentence) + 2 for sentence in window]
-            plan = plan_batches(lengths, batch_tokens, batch_sentences)
-            yield from map_batches(
-                window, plan, lambda batch: [choose(v) for v in self.read(batch)[0]]
-            )
 
-    @torch.no_grad()
+        def run() -> Iterator[Vectors]:
+            for window in in_windows(words, lambda sentence: len(sentence) + 2, window_tokens):
+                lengths = [len(sentence) + 2 for sentence in window]
+                plan = plan_batches(lengths, batch_tokens, batch_sentences)
+                yield from map_batches(window, plan, lambda batch: self._embed(batch, layers))
+
+        return run()
+
     def read(
-        self, sentences: Sequence[Sequence[str]], state: BiLmState | None = None
+        self, sentences: Sequence[Sentence], state: BiLmState | None = None
     ) -> tuple[list[Vectors], BiLmState]:
-        """Vectors (L + 1, T, D) of one batch of token lists, and the state after it.
+        """Vectors (L + 1, T, D) of one batch, and the state after it.
 
         For running text: hand the state in again, and each row reads on where it stopped. Without
         a state every sentence starts afresh.
         """
-        found, state = self.layers(sentences, state)
-        values = found.values.float().cpu().numpy()  # (L + 1, B, T, D)
-        each = [values[:, b, 1 : len(s) + 1].copy() for b, s in enumerate(sentences)]
-        return each, state
+        words = list(self.words(sentences))
+        found, state = self.layers(words, state)
+        return _split(found.values, words), state
 
+    @torch.no_grad()
     def layers(
         self, sentences: Sequence[Sequence[str]], state: BiLmState | None = None
     ) -> tuple[Layers, BiLmState]:
@@ -264,8 +234,7 @@ class Elmo:
         found = index_words(sentences)
         vectors = self.memo.vectors(found.words)  # (U, P)
         x = vectors[torch.from_numpy(found.index).to(vectors.device)]  # (B, T, P)
-        result: tuple[Layers, BiLmState] = self.bilm.read(x, torch.from_numpy(found.lengths), state)
-        return result
+        return self.bilm.read(x, torch.from_numpy(found.lengths), state)
 
     def encode(
         self,
@@ -292,24 +261,19 @@ class Elmo:
             show_progress_bar: on standard error; None shows none.
             convert_to_tensor: give a torch tensor on the model's device instead of numpy.
         """
+        if layer not in ("mean", "top") and not isinstance(layer, int):
+            raise ConfigError(f"layer is {layer!r}; choose 'mean', 'top' or a layer's number")
+        check_pooling(pooling)
         many = [texts] if isinstance(texts, str) else list(texts)
-        for number, text in enumerate(many):
-            if not isinstance(text, str):
-                raise TextError(
-                    f"text {number} is {type(text).__name__}; encode takes strings (for token "
-                    f"lists use embed)"
-                )
-        parts = [[text[a:b] for a, b in split_sentences(text)] for text in many]
+        parts = [_sentences_of(text, number) for number, text in enumerate(many)]
         stream = self.embed_stream(
             (sentence for text in parts for sentence in text),
             layers=layer,
             batch_sentences=batch_size,
         )
         result = np.zeros((len(many), self.config.width), dtype=np.float32)  # (N, D)
-        pairs = progress(
-            zip(result, parts, strict=True), len(many), "texts", bool(show_progress_bar)
-        )
-        for row, sentences in pairs:
+        pairs = zip(result, parts, strict=True)
+        for row, sentences in progress(pairs, len(many), "texts", bool(show_progress_bar)):
             tokens = [next(stream) for _ in sentences]  # each (T, D)
             row[:] = pool(np.concatenate(tokens) if tokens else result[:0], pooling)
         if normalize_embeddings:
@@ -317,19 +281,43 @@ class Elmo:
         result = result[0] if isinstance(texts, str) else result
         return torch.from_numpy(result).to(self.device) if convert_to_tensor else result
 
+    def _embed(self, words: Sequence[Sequence[str]], layers: LayerChoice) -> list[Vectors]:
+        """Chosen layers of one batch; only those leave the device."""
+        values = self.layers(words)[0].values  # (L + 1, B, T, D)
+        return _split(choose_layers(values, layers), words)
 
-def _chooser(layers: LayerChoice, num_layers: int) -> Callable[[Vectors], Vectors]:
-    """A function from all layers (L + 1, T, D) to those asked for."""
-    if layers == "all":
-        return lambda values: values
-    if layers == "mean":
-        return lambda values: values.mean(0, dtype=np.float32)
-    index = num_layers - 1 if layers == "top" else layers
-    if not isinstance(index, int) or not 0 <= index < num_layers:
+
+def check_layers(layers: LayerChoice, num_layers: int) -> None:
+    """Raise ConfigError unless the model has what is asked for."""
+    is_number = isinstance(layers, int) and not isinstance(layers, bool)
+    if layers not in ("all", "mean", "top") and not (is_number and 0 <= int(layers) < num_layers):
         raise ConfigError(
             f"layer {layers!r} is not there; choose 0 to {num_layers - 1}, 'mean', 'top' or 'all'"
         )
-    return lambda values: values[index]
+
+
+def choose_layers(values: Tensor, layers: LayerChoice) -> Tensor:
+    """(L + 1, B, T, D) -> itself, or (B, T, D) for one layer or the mean."""
+    if layers == "all":
+        return values
+    if layers == "mean":
+        return values.mean(0)
+    return values[-1 if layers == "top" else int(layers)]
+
+
+def _split(values: Tensor, sentences: Sequence[Sequence[str]]) -> list[Vectors]:
+    """(…, B, T, D) of a padded batch -> (…, T, D) of each sentence, without its boundaries."""
+    array = values.float().cpu().numpy()
+    return [array[..., b, 1 : len(s) + 1, :].copy() for b, s in enumerate(sentences)]
+
+
+def _sentences_of(text: str, number: int) -> list[str]:
+    if not isinstance(text, str):
+        raise TextError(
+            f"text {number} is {type(text).__name__}; encode takes strings (for token lists use "
+            f"embed)"
+        )
+    return [text[start:end] for start, end in split_sentences(text)]
 
 
 def _best_device() -> torch.device:

@@ -8,9 +8,10 @@ from typing import Any, Self, cast
 import torch
 from torch import Tensor, nn
 
-from relmo.elmo import Elmo, Sentence
+from relmo.elmo import Elmo
 from relmo.errors import ConfigError
 from relmo.nn.scalar_mix import ScalarMix
+from relmo.text.words import Sentence
 from relmo.types import Layers
 
 
@@ -47,15 +48,16 @@ class ElmoLayer(nn.Module):
             ScalarMix(elmo.config.num_layers, layer_norm=layer_norm) for _ in range(mixes)
         )
         self.dropout = nn.Dropout(dropout)
-        self.bilm = elmo.bilm if finetune else None
+        self.bilm = elmo.bilm.requires_grad_(True) if finetune else None
+        elmo.memo.clear()
         self.mixes.to(elmo.device)
 
     def forward(self, sentences: Sequence[Sentence]) -> tuple[list[Tensor], Tensor]:
         """Mixed vectors, one (B, T, D) per mix, zero past a sentence's end, and the mask (B, T)."""
-        words = [self._elmo.words(sentence, number) for number, sentence in enumerate(sentences)]
+        words = list(self._elmo.words(sentences))
         layers = self._layers(words)
         lengths = torch.tensor([len(sentence) for sentence in words]).unsqueeze(1)  # (B, 1)
-        T = layers.mask.shape[1] - 2
+        T = max((len(sentence) for sentence in words), default=0)
         mask = (torch.arange(T) < lengths).to(layers.mask.device)  # (B, T)
         mixed = [mix(layers)[:, 1:-1] * mask.unsqueeze(-1) for mix in self._mixes()]  # (B, T, D)
         return [self.dropout(vectors) for vectors in mixed], mask
@@ -75,8 +77,7 @@ class ElmoLayer(nn.Module):
         return layers
 
     def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> Self:
-        """Let `.to(device)` move a frozen biLM along."""
+        """Let `.to(device)` take a frozen biLM along; its float32 is not ours to change."""
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
-        if self.bilm is None:
-            self._elmo.bilm._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        self._elmo.to(self._mixes()[0].gamma.device)
         return self

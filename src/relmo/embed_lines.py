@@ -13,8 +13,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from relmo.elmo import BATCH_TOKENS, Elmo, LayerChoice
+from relmo.elmo import BATCH_TOKENS, Elmo, check_layers
 from relmo.errors import ConfigError
+from relmo.types import LayerChoice
 from relmo.vectors.record import Record
 from relmo.vectors.writer import VectorWriter
 
@@ -28,8 +29,6 @@ class EmbedReport:
     """Lines in the output, those of an earlier run that was resumed included."""
     resumed: int
     """Lines that an earlier, interrupted run had done."""
-    replaced: int
-    """Lines of an interrupted run that was not resumed and is gone."""
     tokens: int
     """Tokens embedded by this run."""
     words_cut: int
@@ -64,6 +63,7 @@ def embed_lines(
         batch_tokens: padded tokens per batch.
     """
     fingerprint = {"model": elmo.fingerprint(), "layers": layers, "tokenized": tokenized}
+    check_layers(layers, elmo.config.num_layers)
     labels = layer_labels(elmo, layers)
     with VectorWriter(output, fingerprint, labels, resume=resume) as writer:
         start = time.perf_counter()
@@ -74,7 +74,6 @@ def embed_lines(
             writer.append(record)
             tokens += len(record.tokens)
             words_cut += sum(map(elmo.is_cut, record.tokens))
-        replaced = writer.replaced or 0
         sentences = writer.done
         writer.finish()
     seconds = time.perf_counter() - start
@@ -82,7 +81,6 @@ def embed_lines(
         output=str(output),
         sentences=sentences,
         resumed=resumed,
-        replaced=replaced,
         tokens=tokens,
         words_cut=words_cut,
         seconds=round(seconds, 3),
@@ -120,8 +118,9 @@ def _records(
 
     def words() -> Iterator[list[str]]:
         for text in lines:
-            waiting.append((text, text.split() if tokenized else elmo.words(text)))
-            yield waiting[-1][1]
+            words = text.split() if tokenized else [token.text for token in elmo.tokens(text)]
+            waiting.append((text, words))
+            yield words
 
     stream = elmo.embed_stream(words(), layers=layers, batch_tokens=batch_tokens)
     for line, vectors in enumerate(stream, start=first):

@@ -15,6 +15,7 @@ from importlib.util import find_spec
 
 EXTRAS = {
     "parquet": ("pyarrow", "Parquet files need"),
+    "zstd": ("zstandard", ".zst files need"),
 }
 """Extra -> (the module it brings, how its message begins)."""
 

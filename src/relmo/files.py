@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from relmo.errors import OutputError
+from relmo.errors import OutputError, RelmoError
 
 ADVICE = "is the folder writable, and is there room on the disk?"
 
@@ -37,7 +37,7 @@ def explain(path: Path, advice: str = ADVICE) -> Iterator[None]:
     """Turn the file system's errors into OutputError: the path, the reason, what to do."""
     try:
         yield
-    except OutputError:
+    except RelmoError:
         raise
     except OSError as error:
         raise OutputError(f"cannot write {path}: {error.strerror or error}; {advice}") from error

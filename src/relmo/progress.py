@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from typing import TypeVar
 
 Item = TypeVar("Item")
 
 
-def progress(items: Iterable[Item], total: int | None, what: str, show: bool) -> Iterator[Item]:
+def progress(
+    items: Iterable[Item], total: int | None, what: str, show: bool
+) -> Generator[Item, None, None]:
     """Hand the items on; where `show` is set and standard error is a terminal, count them there."""
     if not (show and sys.stderr.isatty()):
         yield from items

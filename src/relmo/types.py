@@ -7,10 +7,16 @@ H cell width, L LSTM layers per direction, U distinct words.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
     from torch import Tensor
+
+Vectors: TypeAlias = "NDArray[np.float32]"
+LayerChoice = Literal["all", "mean", "top"] | int
+"""Which layers to hand out; a number counts from 0, the token layer."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,6 +93,33 @@ def test_a_model_has_one_kind_of_input():
         ElmoConfig.from_dict(values)
 
 
+@pytest.mark.parametrize(
+    ("section", "value"),
+    [
+        ("char_cnn", 3),
+        ("lstm", None),
+        ("lstm", {"has_skips": "false"}),
+        ("lstm", {"cell_clip": "3"}),
+        ("char_cnn", {"filters": [[1]]}),
+        ("char_cnn", {"filters": 3}),
+        ("training", 3),
+        ("name", []),
+        ("tokenizer", ["relmo"]),
+    ],
+)
+def test_a_value_of_another_kind_is_refused(section, value):
+    with pytest.raises(ConfigError):
+        ElmoConfig.from_dict({**ElmoConfig().to_dict(), section: value})
+
+
+def test_the_section_says_what_kind_of_input_it_is():
+    values = ElmoConfig().to_dict()
+    values["word_table"] = {"width": 512}
+    del values["char_cnn"]
+    with pytest.raises(ConfigError, match="word_table: .*num_words"):
+        ElmoConfig.from_dict(values)
+
+
 def test_a_missing_key_is_named():
     values = ElmoConfig(tokens=WordTableConfig(width=512, num_words=3), lstm=LstmConfig()).to_dict()
     del values["word_table"]["width"]

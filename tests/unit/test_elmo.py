@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from relmo import Elmo, ElmoConfig
+from relmo import Elmo, ElmoConfig, LstmConfig
 from relmo.errors import ConfigError, TextError, TextWarning
 from tests.conftest import tiny_config
 
@@ -57,8 +57,72 @@ def test_no_sentences_give_no_vectors(tiny):
 
 
 def test_one_string_instead_of_a_list_is_an_error(tiny):
-    with pytest.raises(TextError, match=r"write embed\(\[text\]\)"):
-        tiny.embed("The bank")
+    from relmo import ElmoLayer
+
+    for call in (tiny.embed, tiny.embed_stream, tiny.read, ElmoLayer(tiny)):
+        with pytest.raises(TextError, match=r"one string came; write \[text\]"):
+            call("The bank")
+
+
+@pytest.mark.parametrize("bad", [[None], [3], [b"bytes"], [{"a": 1}]])
+def test_a_sentence_that_is_none_is_named(tiny, bad):
+    with pytest.raises(TextError, match="sentence 0 is .*; give a string or a list of strings"):
+        tiny.embed(bad)
+
+
+def test_a_warning_points_at_the_caller(tiny):
+    with pytest.warns(TextWarning) as found:
+        tiny.embed([["one two"]])
+    assert found[0].filename == __file__
+
+
+def test_one_layer_is_not_a_view_of_all(tiny):
+    assert tiny.embed(SENTENCES, layers="top")[0].base is None
+
+
+def test_no_graph_is_built_around_a_frozen_model(tiny):
+    layers, _ = tiny.layers(SENTENCES)
+    assert not layers.values.requires_grad
+    assert not any(p.requires_grad for p in tiny.bilm.parameters())
+
+
+def test_a_model_can_be_copied(tiny):
+    from copy import deepcopy
+
+    copy = deepcopy(tiny)
+    np.testing.assert_array_equal(copy.embed(SENTENCES)[0], tiny.embed(SENTENCES)[0])
+    assert copy.memo.layer is copy.bilm.token_layer is not tiny.bilm.token_layer
+
+
+@pytest.mark.parametrize("empty", [[], [[]], [[], []]])
+def test_empty_batches_are_read(tiny, empty):
+    from relmo import ElmoLayer
+
+    vectors, _ = tiny.read(empty)
+    assert [v.shape for v in vectors] == [(3, 0, 16)] * len(empty)
+    mixed, mask = ElmoLayer(tiny).eval()(empty)
+    assert mixed[0].shape == (len(empty), 0, 16)
+    assert mask.shape == (len(empty), 0)
+
+
+def test_a_state_of_other_rows_is_refused(tiny):
+    _, state = tiny.read(SENTENCES)
+    with pytest.raises(ConfigError, match="1 sentences need"):
+        tiny.read(SENTENCES[:1], state)
+
+
+def test_a_start_that_is_not_known_is_refused(tiny):
+    with pytest.raises(ConfigError, match="start is 'carried'"):
+        tiny.use_start("carried")
+
+
+@pytest.mark.parametrize(
+    ("choice", "message"),
+    [({"layer": "all"}, "layer is 'all'"), ({"pooling": "sum"}, "pooling is 'sum'")],
+)
+def test_encode_checks_its_choices_first(tiny, choice, message):
+    with pytest.raises(ConfigError, match=message):
+        tiny.encode([], **choice)
 
 
 @pytest.mark.parametrize("bad", [[["a", 3]], [["a", None]], [["a", b"b"]]])
@@ -175,6 +239,13 @@ def test_a_word_table_needs_a_word_list():
 def test_models_of_equal_weights_have_equal_fingerprints():
     one, two, other = (Elmo.untrained(tiny_config(), seed) for seed in (1, 1, 2))
     assert one.fingerprint() == two.fingerprint() != other.fingerprint()
+    renamed = Elmo.untrained(tiny_config(name="x", training={"a": 1}), 1)
+    assert renamed.fingerprint() == one.fingerprint()
+    for change in (
+        {"tokenizer": "whitespace"},
+        {"lstm": LstmConfig(cell_width=24, output_width=8, cell_clip=1.0)},
+    ):
+        assert Elmo.untrained(tiny_config(**change), 1).fingerprint() != one.fingerprint()
 
 
 def test_the_default_shapes_are_the_papers():

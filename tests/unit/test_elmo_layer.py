@@ -70,9 +70,20 @@ def test_dropout_acts_in_training_alone(elmo):
     assert not (layer.eval()(SENTENCES)[0][0][0] == 0).any()
 
 
-def test_moving_the_layer_moves_a_frozen_bilm(elmo):
-    ElmoLayer(elmo).to(torch.float64)
-    assert next(elmo.bilm.parameters()).dtype == torch.float64
+def test_changing_the_layers_dtype_leaves_a_frozen_bilm_alone(elmo):
+    mixed, _ = ElmoLayer(elmo).eval().to(torch.bfloat16)(SENTENCES)
+    assert mixed[0].dtype == torch.bfloat16
+    assert next(elmo.bilm.parameters()).dtype == torch.float32
+
+
+def test_autocast_around_a_task_leaves_later_calls_exact(elmo):
+    layer = ElmoLayer(elmo).eval()
+    before = elmo.embed(SENTENCES)[0]
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        layer([["new", "words"]])
+    after = elmo.embed(SENTENCES)[0]
+    assert (before == after).all()
+    assert elmo.embed([["new", "words"]])[0].dtype.name == "float32"
 
 
 def test_at_least_one_mix(elmo):

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, BinaryIO
 
 import typer
 
+from relmo.cli.defaults import DEFAULT_MODEL
 from relmo.cli.output import note, say
 from relmo.errors import ConfigError
-
-DEFAULT_MODEL = "relmo-untrained"
 
 
 class OnError(Enum):
@@ -56,26 +56,23 @@ def embed(
     as_json: AsJson = False,
 ) -> None:
     """Embed text: one input line is one sequence and one key of the output."""
-    from relmo.elmo import UNTRAINED, Elmo
+    from relmo.elmo import Elmo, check_layers
     from relmo.embed_lines import embed_lines, parse_layers
     from relmo.progress import progress
     from relmo.text.lines import read_files
+    from relmo.vectors.writer import check_output
 
     sources = list(_sources(files))
-    total = count_lines(sources, errors)
+    check_output(output)
     elmo = Elmo.from_pretrained(model, precision=precision)  # type: ignore[arg-type]
-    if elmo.config.name == UNTRAINED:
-        note(f"{UNTRAINED} has random weights: its vectors carry no meaning; give --model")
-    report = embed_lines(
-        elmo,
-        progress(read_files(sources, errors.value), total, "lines", show=True),
-        output,
-        layers=parse_layers(layers),
-        tokenized=tokenized,
-        resume=resume,
-    )
-    if report.replaced:
-        note(f"an interrupted run of {report.replaced} lines was dropped; --resume goes on with it")
+    chosen = parse_layers(layers)
+    check_layers(chosen, elmo.config.num_layers)
+    if elmo.config.name == DEFAULT_MODEL:
+        note(f"{DEFAULT_MODEL} has random weights: its vectors carry no meaning; give --model")
+    total = count_lines(sources, errors)
+    lines = progress(read_files(sources, errors.value), total, "lines", show=True)
+    with closing(lines):  # takes the bar away before an error is printed
+        report = embed_lines(elmo, lines, output, layers=chosen, tokenized=tokenized, resume=resume)
     say(report.to_dict(), as_json)
 
 
@@ -83,8 +80,8 @@ def count_lines(sources: list[Path | BinaryIO], errors: OnError) -> int | None:
     """Read files through once: a bad byte is found before hours of work, and lines are counted."""
     from relmo.text.lines import read_files
 
-    if not all(isinstance(source, Path) for source in sources):
-        return None  # standard input can be read only once
+    if not all(isinstance(source, Path) and source.is_file() for source in sources):
+        return None  # pipes can be read only once
     count = 0
     for _ in read_files(sources, errors.value):
         count += 1
@@ -97,7 +94,9 @@ def _sources(files: list[str]) -> Iterator[Path | BinaryIO]:
     for file in files:
         if file == "-":
             yield sys.stdin.buffer
-        elif Path(file).is_file():
-            yield Path(file)
-        else:
+        elif Path(file).is_dir():
+            raise ConfigError(f"{file} is a folder; give its files")
+        elif not Path(file).exists():
             raise ConfigError(f"{file}: no such file")
+        else:
+            yield Path(file)

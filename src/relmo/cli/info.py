@@ -19,7 +19,7 @@ def info(
 
     facts = describe_model(model)
     say(facts, as_json)
-    if any(file["matches"] is False for file in facts["files"].values()):
+    if any(file["matches"] is False for file in facts.get("files", {}).values()):
         raise WeightError(
             f"{facts['folder']}: a file is not the one that was written; copy it again"
         )

@@ -10,17 +10,16 @@ from typing import IO, Literal
 import h5py
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from relmo.elmo import Elmo
 from relmo.errors import ConfigError, OutputError
 from relmo.files import replacing
 from relmo.nn.state import CarriedState
+from relmo.text.batches import in_windows
+from relmo.types import Vectors
 from relmo.weights.official_hdf5 import read_files
 from relmo.weights.tensors import build_bilm
-
-Vectors = NDArray[np.float32]
 
 
 class ElmoEmbedder:
@@ -73,13 +72,7 @@ class ElmoEmbedder:
         self, sentences: Iterable[list[str]], batch_size: int = 64
     ) -> Iterator[Vectors]:
         """Layers of a stream of sentences, batch_size at a time."""
-        batch: list[list[str]] = []
-        for sentence in sentences:
-            batch.append(sentence)
-            if len(batch) == batch_size:
-                yield from self.embed_batch(batch)
-                batch = []
-        if batch:
+        for batch in in_windows(sentences, lambda _: 1, batch_size):
             yield from self.embed_batch(batch)
 
     def embed_file(

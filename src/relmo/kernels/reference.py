@@ -81,6 +81,8 @@ def projected_lstm(
         h = torch.where(here, new_h, h)  # (B, P)
         c = torch.where(here, new_c, c)  # (B, H)
         outputs.append(torch.where(here, new_h, 0.0))
+    if not outputs:
+        return inputs.new_zeros(len(h), 0, h.shape[1]), h, c
     return torch.stack(outputs, 1), h, c  # (B, T, P), (B, P), (B, H)
 
 

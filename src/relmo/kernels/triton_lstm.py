@@ -57,7 +57,7 @@ def paired_lstm(
 class _PairedLstm(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any,  # noqa: ANN401
+        ctx: Any,
         x: Tensor,
         h: Tensor,
         c: Tensor,
@@ -90,7 +90,7 @@ class _PairedLstm(torch.autograd.Function):
         return hs[:, 1:], last_h, last_c
 
     @staticmethod
-    def backward(ctx: Any, d_outputs: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
+    def backward(ctx: Any, d_outputs: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
         x, gates, hs, cs, ms, w_input, w_recurrent, w_projection = ctx.saved_tensors
         cell_clip, output_clip = ctx.clips
         _, T, B, P = x.shape
@@ -122,7 +122,7 @@ class _PairedLstm(torch.autograd.Function):
 def step_forward(
     gates: Tensor, c: Tensor, new_c: Tensor, m: Tensor, cell_clip: float | None
 ) -> None:
-    """Gate sums (2, B, 4H) -> activations in place; writes the new cell and its output (2, B, H)."""
+    """Gate sums (2, B, 4H) -> activations in place; writes new cell and output (2, B, H)."""
     _, B, H = c.shape
     _forward_kernel[(triton.cdiv(H, BLOCK), 2 * B)](
         gates, c, new_c, m, gates.stride(0), c.stride(0), m.stride(0), B, H,
@@ -142,15 +142,15 @@ def step_backward(
 
 
 @triton.jit
-def _tanh(x):  # noqa: ANN001, ANN202
+def _tanh(x):
     return 2.0 * tl.sigmoid(2.0 * x) - 1.0
 
 
 @triton.jit
 def _forward_kernel(
-    gates, c, new_c, m, gates_stride, c_stride, m_stride, B, H, clip,  # noqa: ANN001
+    gates, c, new_c, m, gates_stride, c_stride, m_stride, B, H, clip,
     CLIPS: tl.constexpr, BLOCK: tl.constexpr,
-):  # fmt: skip  # noqa: ANN202
+):  # fmt: skip
     column = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     row = tl.program_id(1)
     direction, b = row // B, row % B
@@ -175,9 +175,9 @@ def _forward_kernel(
 
 @triton.jit
 def _backward_kernel(
-    gates, c, new_c, d_m, d_c, gates_stride, c_stride, B, H, clip,  # noqa: ANN001
+    gates, c, new_c, d_m, d_c, gates_stride, c_stride, B, H, clip,
     CLIPS: tl.constexpr, BLOCK: tl.constexpr,
-):  # fmt: skip  # noqa: ANN202
+):  # fmt: skip
     column = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     row = tl.program_id(1)
     direction, b = row // B, row % B

@@ -41,7 +41,7 @@ def sampled_loss(
 class _SampledLoss(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, hidden: Tensor, target: Tensor, target_bias: Tensor, negatives: Tensor,  # noqa: ANN401
+        ctx: Any, hidden: Tensor, target: Tensor, target_bias: Tensor, negatives: Tensor,
         negative_bias: Tensor, hits: Tensor, scale: Tensor,
     ) -> Tensor:  # fmt: skip
         N, S = hidden.shape[0], negatives.shape[0]
@@ -69,16 +69,24 @@ class _SampledLoss(torch.autograd.Function):
         return loss.sum()
 
     @staticmethod
-    def backward(ctx: Any, d_loss: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
+    def backward(ctx: Any, d_loss: Tensor) -> tuple[Tensor | None, ...]:
         d_hidden, d_target, d_own, d_negatives, d_bias = ctx.saved_tensors
         d = d_loss.to(d_hidden.dtype)
-        return d_hidden * d, d_target * d, d_own * d_loss, d_negatives * d, d_bias * d_loss, None, None
+        return (
+            d_hidden * d,
+            d_target * d,
+            d_own * d_loss,
+            d_negatives * d,
+            d_bias * d_loss,
+            None,
+            None,
+        )
 
 
 @triton.jit
 def _loss_kernel(
-    scores, bias, own, hits, scale, loss, d_own, S, BLOCK: tl.constexpr,  # noqa: ANN001
-):  # fmt: skip  # noqa: ANN202
+    scores, bias, own, hits, scale, loss, d_own, S, BLOCK: tl.constexpr,
+):  # fmt: skip
     row = tl.program_id(0)
     column = tl.arange(0, BLOCK)
     there = (column < S) & (column != tl.load(hits + row))

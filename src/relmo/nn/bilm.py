@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from relmo.config import CharCnnConfig, ElmoConfig, Start
 from relmo.nn import char_cnn, lstm, word_table
-from relmo.nn.state import repeat_state, zero_state
+from relmo.nn.state import check_state, repeat_state, zero_state
 from relmo.types import Batch, BiLmState, Layers, LstmState
 
 
@@ -51,15 +51,15 @@ class BiLM(nn.Module):
         """Read token vectors (B, T, P) whose row b is valid up to lengths[b]."""
         B, T, _ = x.shape
         state = self.start_state(B) if state is None else state
+        check_state(state, self.config.lstm, B)
         turned = turn_within_length(lengths, T).to(x.device)  # (B, T)
         mask = (torch.arange(T) < lengths.unsqueeze(1)).to(x.device)  # (B, T)
         ahead, forward_state = self.forward_lstm(x, lengths, state.forward)
         behind, backward_state = self.backward_lstm(take(x, turned), lengths, state.backward)
-        token = x * mask.unsqueeze(-1)  # (B, T, P), zero where no token stands
-        pairs = [(token, token)]
+        pairs = [(x, x)]
         pairs += [(a, take(b, turned)) for a, b in zip(ahead, behind, strict=True)]
         values = torch.stack([torch.cat(pair, -1) for pair in pairs])  # (L + 1, B, T, D)
-        values = values * mask.unsqueeze(-1)  # a skip carries padding's input into its output
+        values = values * mask.unsqueeze(-1)  # zero where no token stands
         return Layers(values, mask), BiLmState(forward_state, backward_state)
 
     def start_state(self, batch_size: int) -> BiLmState:

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from relmo.config import CharCnnConfig
 from relmo.kernels import reference
+from relmo.kernels.gemm_char_cnn import char_convolutions
 from relmo.nn.bare import Conv1d, Embedding, Linear
 
 
@@ -22,7 +23,7 @@ class Highway(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Blend x with its transformation."""
-        return reference.highway(x, self.transform(x), self.carry(x))
+        return reference.highway(x, self.transform(x), self.carry(x))  # (N, F)
 
 
 class CharCnn(nn.Module):
@@ -32,6 +33,7 @@ class CharCnn(nn.Module):
         super().__init__()
         E, F = config.character_width, config.num_filters
         self.activation = config.activation
+        self.max_characters = config.max_characters
         self.padding = config.num_ids - 1  # the last id fills a word up to C characters
         self.embedding = Embedding(config.num_ids, E, padding_idx=0)
         self.convs = nn.ModuleList(Conv1d(E, count, size) for size, count in config.filters)
@@ -41,8 +43,10 @@ class CharCnn(nn.Module):
 
     def forward(self, words: Tensor) -> Tensor:
         """Token vectors of the words, (N, C) -> (N, P)."""
-        letters = self.embedding(self.without_needless_padding(words))  # (N, C, E)
-        x = reference.char_convolutions(letters, self.filters(), self.activation)  # (N, F)
+        words = self.without_needless_padding(words)
+        letters = self.embedding(words)  # (N, C, E)
+        is_short = words.shape[1] < self.max_characters
+        x = char_convolutions(letters, self.filters(), self.activation, is_short)  # (N, F)
         for highway in self.highways:
             x = highway(x)
         return x if self.projection is None else self.projection(x)  # (N, P)
@@ -60,7 +64,8 @@ class CharCnn(nn.Module):
         """
         if words.shape[0] == 0:
             return words
-        longest = int((words != self.padding).sum(1).max())
+        is_letter = (words != self.padding) & (words != 0)  # 0: a word that is not there at all
+        longest = int(is_letter.sum(1).max())
         return words[:, : longest + self.widest]
 
 

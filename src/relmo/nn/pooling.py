@@ -5,18 +5,16 @@ from __future__ import annotations
 from typing import Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from relmo.errors import ConfigError
+from relmo.types import Vectors
 
 Pooling = Literal["mean", "max", "first", "last"]
-Vectors = NDArray[np.float32]
 
 
 def pool(tokens: Vectors, how: Pooling) -> Vectors:
     """(T, D) -> (D,); a text without tokens gives zeros."""
-    if how not in get_args(Pooling):
-        raise ConfigError(f"pooling is {how!r}; choose one of {', '.join(get_args(Pooling))}")
+    check_pooling(how)
     if len(tokens) == 0:
         return np.zeros(tokens.shape[1], dtype=np.float32)
     if how == "mean":
@@ -26,6 +24,12 @@ def pool(tokens: Vectors, how: Pooling) -> Vectors:
     else:
         pooled = tokens[0 if how == "first" else -1]
     return np.asarray(pooled, dtype=np.float32)
+
+
+def check_pooling(how: str) -> None:
+    """Raise ConfigError for a way to pool that is not known."""
+    if how not in get_args(Pooling):
+        raise ConfigError(f"pooling is {how!r}; choose one of {', '.join(get_args(Pooling))}")
 
 
 def normalize(vectors: Vectors) -> Vectors:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from relmo.errors import ConfigError
 from relmo.types import Layers
 
 
@@ -29,7 +30,7 @@ class ScalarMix(nn.Module):
         super().__init__()
         start = torch.zeros(num_layers) if initial is None else torch.tensor(initial)
         if start.shape != (num_layers,):
-            raise ValueError(f"{len(start)} starting values for {num_layers} layers")
+            raise ConfigError(f"{len(start)} starting values for {num_layers} layers")
         self.layer_norm = layer_norm
         self.s = nn.Parameter(start.float(), requires_grad=trainable)
         self.gamma = nn.Parameter(torch.ones(()), requires_grad=trainable)
@@ -37,7 +38,8 @@ class ScalarMix(nn.Module):
     def forward(self, layers: Layers) -> Tensor:
         """The mixed vectors (B, T, D)."""
         values = normalize(layers) if self.layer_norm else layers.values  # (L + 1, B, T, D)
-        return self.gamma * torch.einsum("l,lbtd->btd", self.weights(), values)
+        mixed = torch.einsum("l,lbtd->btd", self.weights(), values.to(self.s.dtype))
+        return self.gamma * mixed  # (B, T, D)
 
     def weights(self) -> Tensor:
         """The layers' shares, (L + 1,); they sum to one."""
@@ -60,6 +62,6 @@ def normalize(layers: Layers) -> Tensor:
     values = layers.values
     there = layers.mask.unsqueeze(-1).to(values.dtype)  # (B, T, 1)
     count = there.sum() * values.shape[-1]
-    mean = (values * there).sum((1, 2, 3), keepdim=True) / count
+    mean = (values * there).sum((1, 2, 3), keepdim=True) / count  # (L + 1, 1, 1, 1)
     variance = (((values - mean) * there) ** 2).sum((1, 2, 3), keepdim=True) / count
     return (values - mean) / torch.sqrt(variance + 1e-12)

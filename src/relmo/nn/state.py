@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from relmo.config import LstmConfig
+from relmo.errors import ConfigError
 from relmo.types import BiLmState, LstmState
 
 
@@ -21,11 +22,27 @@ def zero_state(config: LstmConfig, batch_size: int, like: Tensor) -> BiLmState:
     return BiLmState(forward=direction(), backward=direction())
 
 
-def map_state(change: Callable[[Tensor], Tensor], state: BiLmState) -> BiLmState:
-    """Apply a function to all four tensors, each (L, B, width)."""
+def check_state(state: BiLmState, config: LstmConfig, batch_size: int) -> None:
+    """Raise ConfigError unless the state is that of batch_size rows of such a model."""
+    L, B, P, H = config.num_layers, batch_size, config.output_width, config.cell_width
+    for name, part in (("forward", state.forward), ("backward", state.backward)):
+        found = tuple(part.h.shape), tuple(part.c.shape)
+        if found != ((L, B, P), (L, B, H)):
+            raise ConfigError(
+                f"{name} state has shapes {found[0]} and {found[1]}, {B} sentences need "
+                f"{(L, B, P)} and {(L, B, H)}; hand in the state that the same rows came out with"
+            )
+
+
+def map_state(change: Callable[..., Tensor], *states: BiLmState) -> BiLmState:
+    """Apply a function to all four tensors, each (L, B, width), of one state or of several."""
     return BiLmState(
-        forward=LstmState(h=change(state.forward.h), c=change(state.forward.c)),
-        backward=LstmState(h=change(state.backward.h), c=change(state.backward.c)),
+        forward=LstmState(
+            h=change(*(s.forward.h for s in states)), c=change(*(s.forward.c for s in states))
+        ),
+        backward=LstmState(
+            h=change(*(s.backward.h for s in states)), c=change(*(s.backward.c for s in states))
+        ),
     )
 
 
@@ -40,7 +57,8 @@ def take_rows(state: BiLmState, batch_size: int) -> BiLmState:
     def take(part: Tensor) -> Tensor:
         kept = part[:, :batch_size]
         missing = batch_size - kept.shape[1]
-        return torch.cat([kept, kept.new_zeros(kept.shape[0], missing, kept.shape[2])], 1)
+        more = kept.new_zeros(kept.shape[0], missing, kept.shape[2])
+        return torch.cat([kept, more], 1)  # (L, batch_size, width)
 
     return map_state(take, state)
 
@@ -49,16 +67,9 @@ def put_rows(state: BiLmState, rows: BiLmState) -> BiLmState:
     """The state with its first rows replaced; rows beyond stay as they were."""
 
     def put(old: Tensor, new: Tensor) -> Tensor:
-        return torch.cat([new, old[:, new.shape[1] :]], 1)
+        return torch.cat([new, old[:, new.shape[1] :]], 1)  # (L, rows of old or new, width)
 
-    return BiLmState(
-        forward=LstmState(
-            h=put(state.forward.h, rows.forward.h), c=put(state.forward.c, rows.forward.c)
-        ),
-        backward=LstmState(
-            h=put(state.backward.h, rows.backward.h), c=put(state.backward.c, rows.backward.c)
-        ),
-    )
+    return map_state(put, state, rows)
 
 
 class CarriedState:
@@ -78,7 +89,7 @@ class CarriedState:
         """The state that a batch of this size begins with."""
         if self._state is None:
             return zero_state(config, batch_size, like)
-        return take_rows(map_state(lambda part: part.to(like.device), self._state), batch_size)
+        return take_rows(map_state(lambda part: part.to(like), self._state), batch_size)
 
     def after(self, state: BiLmState) -> None:
         """Keep the state that a batch ended with; no gradient flows from call to call."""

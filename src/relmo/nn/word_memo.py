@@ -1,7 +1,9 @@
 """Each distinct word through the token layer once, remembered within a bound across calls.
 
 The vector of a word depends on its letters and the weights alone, so looking it up gives the very
-numbers that were computed; the memo empties itself when the weights have changed.
+numbers that were computed. Nothing is remembered while the weights require a gradient, and what was
+remembered goes when they have changed. (Writing past torch's notice, as through `.data`, needs
+`clear`.)
 """
 
 from __future__ import annotations
@@ -9,16 +11,19 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 WORDS_AT_ONCE = 256
 """Words per pass through the token layer: bounds the memory of the convolutions."""
+LONGEST = 64
+"""Longer words are computed each time: they seldom come again, and their letters take room."""
 
 
 class WordMemo:
-    """Token vectors of words, computed once and kept for the most recently used.
+    """Token vectors of words, computed once and kept for the most recently used. Safe for threads.
 
     Args:
         layer: the token layer, ids -> (N, P).
@@ -32,63 +37,85 @@ class WordMemo:
         self.layer = layer
         self.spell = spell
         self.capacity = capacity
-        self.hits = 0
-        self.misses = 0
-        self._row_of: OrderedDict[str, int] = OrderedDict()  # least recently used first
-        self._table: Tensor | None = None  # (rows, P), grown as needed up to capacity
-        self._weights: tuple[object, ...] = ()
         self._lock = threading.Lock()
+        self.clear()
 
     def __len__(self) -> int:
         return len(self._row_of)
 
+    def clear(self) -> None:
+        """Forget every word."""
+        self._row_of: OrderedDict[str, int] = OrderedDict()  # least recently used first
+        self._table: Tensor | None = None  # (rows, P), grown as needed up to capacity
+        self._weights: tuple[object, ...] = ()
+
     def vectors(self, words: Sequence[str]) -> Tensor:
-        """Token vectors of distinct words, (U, P)."""
-        with self._lock, torch.no_grad():
-            self._forget_if_weights_changed()
-            new = [word for word in words if word not in self._row_of]
-            self.misses += len(new)
-            self.hits += len(words) - len(new)
-            computed = self._compute(new)  # (new, P)
-            result = computed.new_empty(len(words), computed.shape[1])  # (U, P)
-            at_new = [i for i, word in enumerate(words) if word not in self._row_of]
-            at_old = [i for i, word in enumerate(words) if word in self._row_of]
-            result[at_new] = computed
-            if at_old:
-                assert self._table is not None
-                result[at_old] = self._table[[self._row_of[words[i]] for i in at_old]]
-                for i in at_old:
-                    self._row_of.move_to_end(words[i])
-            self._remember(new, computed)
+        """Token vectors of words, (U, P), without gradient."""
+        with torch.inference_mode(False), torch.no_grad():
+            weights = self._current_weights()
+            known, kept = self._recall(words, weights)
+            if kept is not None and len(known) == len(words):
+                return kept
+            new = sorted(set(range(len(words))) - set(known))
+            fresh = self._compute([words[i] for i in new])  # (new, P)
+            self._remember([words[i] for i in new], fresh, weights)
+            if kept is None:
+                return fresh
+            result = fresh.new_empty(len(words), fresh.shape[1])  # (U, P)
+            result[known], result[new] = kept, fresh
             return result
+
+    def _recall(
+        self, words: Sequence[str], weights: tuple[object, ...]
+    ) -> tuple[list[int], Tensor | None]:
+        """Positions of the words that are known, and their vectors (known, P)."""
+        with self._lock:
+            if weights != self._weights:
+                self.clear()
+            known = [i for i, word in enumerate(words) if word in self._row_of]
+            if not known or self._table is None:
+                return [], None
+            for i in known:
+                self._row_of.move_to_end(words[i])
+            return known, self._table[[self._row_of[words[i]] for i in known]]
 
     def _compute(self, words: Sequence[str]) -> Tensor:
         """Through the layer, words of like length together so that short ones stay cheap."""
         order = sorted(range(len(words)), key=lambda i: len(words[i]))
-        parts = [
-            self.layer(self.spell([words[i] for i in order[start : start + WORDS_AT_ONCE]]))
-            for start in range(0, max(len(order), 1), WORDS_AT_ONCE)
-        ]
-        in_order = torch.cat(parts)  # (new, P), shortest word first
-        result = torch.empty_like(in_order)
-        result[order] = in_order
+        result: Tensor | None = None
+        for start in range(0, max(len(order), 1), WORDS_AT_ONCE):
+            part = order[start : start + WORDS_AT_ONCE]
+            ids = self.spell([words[i] for i in part])
+            with torch.autocast(ids.device.type, enabled=False):
+                vectors = self.layer(ids)  # (part, P)
+            if result is None:
+                result = vectors.new_empty(len(words), vectors.shape[1])  # (new, P)
+            result[part] = vectors
+        assert result is not None
         return result
 
-    def _remember(self, words: Sequence[str], vectors: Tensor) -> None:
-        kept = words[-self.capacity :] if self.capacity else []
-        if not kept:
+    def _remember(self, words: Sequence[str], vectors: Tensor, weights: tuple[object, ...]) -> None:
+        if self.capacity == 0 or any(p.requires_grad for p in self.layer.parameters()):
             return
-        self._grow(len(self._row_of) + len(kept), like=vectors)
-        assert self._table is not None
-        rows = []
-        for word in kept:
-            if len(self._row_of) < self.capacity:
-                row = len(self._row_of)
-            else:
-                _, row = self._row_of.popitem(last=False)
-            self._row_of[word] = row
-            rows.append(row)
-        self._table[rows] = vectors[-len(kept) :]
+        with self._lock:
+            if self._row_of and weights != self._weights:
+                return  # another thread found other weights meanwhile
+            self._weights = weights
+            place_of = {w: i for i, w in enumerate(words) if len(w) <= LONGEST}
+            kept = [w for w in place_of if w not in self._row_of][-self.capacity :]
+            self._grow(len(self._row_of) + len(kept), like=vectors)
+            rows = [self._free_row(word) for word in kept]
+            if self._table is not None and kept:
+                self._table[rows] = vectors[[place_of[word] for word in kept]]
+
+    def _free_row(self, word: str) -> int:
+        """A row for a new word: the next one, or that of the word used longest ago."""
+        if len(self._row_of) < self.capacity:
+            row = len(self._row_of)
+        else:
+            _, row = self._row_of.popitem(last=False)
+        self._row_of[word] = row
+        return row
 
     def _grow(self, wanted: int, like: Tensor) -> None:
         rows = 0 if self._table is None else self._table.shape[0]
@@ -99,10 +126,16 @@ class WordMemo:
             larger[:rows] = self._table
         self._table = larger
 
-    def _forget_if_weights_changed(self) -> None:
-        """Compare the parameters' identities and versions; any write through torch raises one."""
-        now = tuple((p.data_ptr(), p._version, p.dtype) for p in self.layer.parameters())
-        if now != self._weights:
-            self._row_of.clear()
-            self._table = None
-            self._weights = now
+    def _current_weights(self) -> tuple[object, ...]:
+        """What tells weights apart: where they are, how often torch has written to them."""
+        return tuple(
+            (p.data_ptr(), 0 if p.is_inference() else p._version, p.device, p.requires_grad)
+            for p in self.layer.parameters()
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For copies and pickles: everything but what is remembered."""
+        return {"layer": self.layer, "spell": self.spell, "capacity": self.capacity}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(**state)  # type: ignore[misc]

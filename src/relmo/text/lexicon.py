@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from relmo.errors import TextError
+from relmo.text.characters import BEGIN_SENTENCE, END_SENTENCE
 
 UNKNOWN = "<UNK>"
 
@@ -25,7 +26,7 @@ class Lexicon:
         if len(self._row_of) != len(self.words):
             twice = next(w for row, w in enumerate(self.words) if self._row_of[w] != row)
             raise TextError(f"the word list holds {twice!r} twice; each word needs one row")
-        for needed in ("<S>", "</S>", UNKNOWN):
+        for needed in (BEGIN_SENTENCE, END_SENTENCE, UNKNOWN):
             if needed not in self._row_of:
                 raise TextError(f"the word list lacks {needed!r}; add it at its row")
 

@@ -38,14 +38,12 @@ class Journal:
     Args:
         path: The journal's file.
         run: What the run is, as JSON can hold it. A journal of another run is not resumed.
-        resume: Keep the records of an earlier run; otherwise they are dropped.
+        resume: Keep the records of an earlier run; without it, finding some is an error.
     """
 
     num_records = 0
     next_line = 0
     """The line after the last record: the first that is not done."""
-    replaced: int | None = None
-    """How many records were dropped, if there was an earlier journal and resume was off."""
 
     def __init__(self, path: Path, run: Mapping[str, object], *, resume: bool) -> None:
         self.path = path
@@ -152,8 +150,13 @@ class Journal:
             if found is not None and resume:
                 self._take_up(file, found, run)
                 return
-            if found is not None:
-                self.replaced = sum(1 for _ in entries.read_heads(file, check=False))
+            if found is not None and (
+                done := sum(1 for _ in entries.read_heads(file, check=False))
+            ):
+                raise OutputError(
+                    f"{self.path} holds {done} lines of an interrupted run; go on with it "
+                    "(resume), or delete it to start again"
+                )
         self._file.truncate(0)
         self._write(entries.pack_opening(run))
         self.sync()

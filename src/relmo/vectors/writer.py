@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Self
 
 from relmo.errors import OutputError
 from relmo.files import replacing
-from relmo.vectors.formats import About, find_format
+from relmo.vectors.formats import About, Format, find_format
 from relmo.vectors.journal import Journal
 
 if TYPE_CHECKING:
@@ -38,7 +38,8 @@ class VectorWriter:
         fingerprint: What makes the vectors (model, layers, tokenizer, …), as JSON can hold it.
             A run is resumed only with the fingerprint it began with.
         layer_labels: The number of each layer of a record, in order; [-1] for the mean.
-        resume: Take up the journal of an earlier run, if there is one; otherwise it is dropped.
+        resume: Take up the journal of an earlier run, if there is one; without it, a journal with
+            records is an error, since hours of work may be in it.
 
     Raises:
         OutputError: The output cannot be written, or the journal is of another run.
@@ -54,8 +55,7 @@ class VectorWriter:
         resume: bool = False,
     ) -> None:
         self.path = Path(path)
-        self._format = find_format(self.path)
-        _check_place(self.path)
+        self._format = check_output(self.path)
         self._fingerprint, self._labels = fingerprint, list(layer_labels)
         self._width = 0
         run = {**fingerprint, "layer_labels": self._labels}
@@ -66,11 +66,6 @@ class VectorWriter:
     def done(self) -> int:
         """Records in the journal: those taken up and those appended."""
         return self._journal.num_records
-
-    @property
-    def replaced(self) -> int | None:
-        """Records of an earlier run that were dropped, or None if there was no such run."""
-        return self._journal.replaced
 
     def is_done(self, line: int, text: str) -> bool:
         """Whether the run has passed this line. Ask about every line, in order.
@@ -129,8 +124,17 @@ class VectorWriter:
                 progress(count)
 
 
-def _check_place(path: Path) -> None:
+def check_output(path: Path) -> Format:
+    """The format of an output that can be written there; else an error, before any work.
+
+    Raises:
+        ConfigError: The suffix names no format.
+        MissingExtra: The format needs a package that is not installed.
+        OutputError: The place is a folder, or in none.
+    """
+    found = find_format(path)
     if path.is_dir():
         raise OutputError(f"{path} is a folder; give the name of a file")
     if not path.parent.is_dir():
         raise OutputError(f"{path.parent} is not a folder; make it, or choose another output")
+    return found

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from relmo.errors import ConfigError
-from relmo.weights.find import find_model
-from relmo.weights.layouts import by_name, detect
-from relmo.weights.native import Native
+from relmo.weights.find import find_model, read_model
+from relmo.weights.layouts import FORMATS, by_name
+from relmo.weights.untrained import UNTRAINED
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,6 @@ class ConvertReport:
 
     source: str
     target: str
-    source_format: str
     target_format: str
     tensors: int
     parameters: int
@@ -35,26 +34,20 @@ def convert_model(
 ) -> ConvertReport:
     """Read the model at `source` and write it to the folder `target` in the format `to`."""
     writer = by_name(to)
-    if shard_mb is not None and not (isinstance(writer, Native) and shard_mb > 0):
-        raise ConfigError(f"shards of {shard_mb} MB: only the native format has shards, of 1 MB up")
-    folder = find_model(source)
-    reader = detect(folder)
-    if target.resolve() == folder.resolve():
+    if shard_mb is not None and shard_mb < 1:
+        raise ConfigError(f"shards of {shard_mb} MB: give 1 or more")
+    if source != UNTRAINED and target.resolve() == find_model(source).resolve():
         raise ConfigError(f"{target}: source and target are the same folder; choose another target")
-    model = reader.read(folder)
-    if isinstance(writer, Native):
-        writer.write(target, model, None if shard_mb is None else shard_mb * 10**6)
-    else:
-        writer.write(target, model)
-    lost = []
-    if to != "native" and model.config.start == "stored":
-        lost.append(f"the {to} format holds no start state: the copy starts sentences from zero")
+    for other in FORMATS.values():
+        if other is not writer and target.is_dir() and other.detect(target):
+            raise ConfigError(f"{target} holds a model in the {other.name} format; choose another")
+    model = read_model(source)
+    writer.write(target, model, None if shard_mb is None else shard_mb * 10**6)
     return ConvertReport(
-        source=str(folder),
+        source=str(source),
         target=str(target),
-        source_format=reader.name,
         target_format=to,
         tensors=len(model.tensors),
         parameters=sum(tensor.numel() for tensor in model.tensors.values()),
-        lost=tuple(lost),
+        lost=tuple(writer.lost(model.config)),
     )

@@ -8,25 +8,21 @@ from typing import Any
 
 from relmo.config import CharCnnConfig
 from relmo.weights.facts import sha256
-from relmo.weights.find import find_model
+from relmo.weights.find import find_model, read_model
 from relmo.weights.layouts import detect
 from relmo.weights.native import Native, read_config
-from relmo.weights.tensors import Format
+from relmo.weights.untrained import UNTRAINED
 
 
 def describe_model(name: str | Path) -> dict[str, Any]:
     """Sizes, training record, licence and checksums of a model."""
-    folder = find_model(name)
-    fmt = detect(folder)
-    model = fmt.read(folder)
+    model = read_model(name)
     config = model.config
     tokens = dataclasses.asdict(config.tokens)
     if isinstance(config.tokens, CharCnnConfig):
         tokens["alphabet"] = len(config.tokens.alphabet)
     return {
-        "model": config.name or folder.name,
-        "folder": str(folder),
-        "format": fmt.name,
+        "model": config.name or Path(name).name,
         "layers": config.num_layers,
         "width": config.width,
         "parameters": sum(tensor.numel() for tensor in model.tensors.values()),
@@ -36,12 +32,16 @@ def describe_model(name: str | Path) -> dict[str, Any]:
         "start": config.start,
         "licence": config.licence or "not stated",
         "training": dict(config.training) or "not recorded",
-        "files": describe_files(folder, fmt),
+        **({} if name == UNTRAINED else describe_folder(find_model(name))),
     }
 
 
-def describe_files(folder: Path, fmt: Format) -> dict[str, dict[str, Any]]:
-    """Size and sha256 of each file; `matches` compares with what the model's writer recorded."""
+def describe_folder(folder: Path) -> dict[str, Any]:
+    """Where a model lies, and size and sha256 of its files.
+
+    `matches` compares with what the model's writer recorded, None where it recorded nothing.
+    """
+    fmt = detect(folder)
     recorded = read_config(folder)[1] if isinstance(fmt, Native) else {}
     found = {}
     for path in sorted(path for path in folder.iterdir() if path.is_file()):
@@ -52,4 +52,4 @@ def describe_files(folder: Path, fmt: Format) -> dict[str, dict[str, Any]]:
             "sha256": checksum,
             "matches": None if expected is None else checksum == expected,
         }
-    return found
+    return {"folder": str(folder), "format": fmt.name, "files": found}

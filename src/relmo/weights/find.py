@@ -1,4 +1,4 @@
-"""Name -> folder: a path on disk, a model package installed beside relmo, or a bundled model."""
+"""Name -> model: a folder on disk, a model package installed beside relmo, or a bundled one."""
 
 from __future__ import annotations
 
@@ -7,9 +7,20 @@ from importlib.resources import files
 from pathlib import Path
 
 from relmo.errors import ModelNotFound
+from relmo.weights.layouts import detect
+from relmo.weights.tensors import ModelFiles
+from relmo.weights.untrained import UNTRAINED, untrained_model
 
 ENTRY_POINTS = "relmo.models"
 """A model package registers NAME -> MODULE in this group; the module's folder is the model's."""
+
+
+def read_model(name: str | Path) -> ModelFiles:
+    """The model of that name or folder, in whatever layout it is."""
+    if name == UNTRAINED:
+        return untrained_model()
+    folder = find_model(name)
+    return detect(folder).read(folder)
 
 
 def find_model(name: str | Path) -> Path:
@@ -17,22 +28,26 @@ def find_model(name: str | Path) -> Path:
     path = Path(name).expanduser()
     if path.is_dir():
         return path
-    found = known_models().get(str(name))
-    if found is not None:
-        return found
+    bundled = _bundled() / str(name)
+    if path.name == str(name) and bundled.is_dir():
+        return bundled
+    for entry in entry_points(group=ENTRY_POINTS, name=str(name)):
+        return Path(str(files(entry.module)))
     if path.is_file():
         raise ModelNotFound(f"{path} is a file; give the folder that holds it")
-    known = ", ".join(sorted(known_models())) or "none"
     raise ModelNotFound(
         f"no model {str(name)!r}: it is neither a folder nor an installed model (installed: "
-        f"{known}). relmo does not download: fetch the model's files and give their folder"
+        f"{', '.join(known_models())}). relmo does not download: fetch the model's files and give "
+        f"their folder"
     )
 
 
-def known_models() -> dict[str, Path]:
-    """Names that need no path, and their folders."""
-    bundled = Path(str(files("relmo"))) / "models"
-    found = {p.name: p for p in bundled.iterdir()} if bundled.is_dir() else {}
-    for entry in entry_points(group=ENTRY_POINTS):
-        found[entry.name] = Path(str(files(entry.module)))
-    return found
+def known_models() -> list[str]:
+    """Names that need no path."""
+    bundled = [p.name for p in _bundled().iterdir() if p.is_dir()] if _bundled().is_dir() else []
+    installed = [entry.name for entry in entry_points(group=ENTRY_POINTS)]
+    return sorted({*bundled, *installed, UNTRAINED})
+
+
+def _bundled() -> Path:
+    return Path(str(files("relmo"))) / "models"

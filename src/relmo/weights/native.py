@@ -2,12 +2,13 @@
 
 Names are the module tree's, start_state.{forward,backward}.{h,c} apart. Biases are stored as in
 the official file, without the forget gate's 1.0: only so is the way there and back bit-identical.
-config.json is written last and records size and sha256 of the other files, so that a folder whose
+config.json comes last and records size and sha256 of the other files, so that a folder whose
 writing was interrupted is recognised.
 """
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from torch import Tensor
 
 from relmo.config import ElmoConfig
 from relmo.errors import ConfigError, OutputError, WeightError
-from relmo.files import replacing
+from relmo.files import explain, replacing, sync_folder
 from relmo.text.lexicon import Lexicon
 from relmo.weights.facts import make_folder, read_json, sha256, write_json
 from relmo.weights.tensors import (
@@ -68,23 +69,47 @@ class Native:
         lexicon = Lexicon.read(folder / VOCAB) if (folder / VOCAB).is_file() else None
         return ModelFiles(config, tensors, lexicon)
 
+    def lost(self, config: ElmoConfig) -> list[str]:
+        """Nothing: this layout holds everything."""
+        return []
+
     def write(self, folder: Path, model: ModelFiles, shard_bytes: int | None = None) -> None:
-        """Write the folder, in shards of at most shard_bytes each where that is given."""
-        make_folder(folder)
-        tensors = with_file_names(model.tensors)
-        written = write_shards(folder, tensors, shard_bytes)
-        if model.lexicon is not None:
-            with replacing(folder / VOCAB) as temporary:
-                model.lexicon.write(temporary)
-            written.append(VOCAB)
-        files = {
-            name: {"bytes": (folder / name).stat().st_size, "sha256": sha256(folder / name)}
-            for name in written
-        }
-        write_json(folder / "config.json", {**model.config.to_dict(), "files": files})
-        for stale in {*folder.glob("model*.safetensors"), folder / INDEX, folder / VOCAB}:
-            if stale.name not in files:
-                stale.unlink(missing_ok=True)
+        """Write the folder: all files beside it first, then moved in, config.json last."""
+        make_folder(folder.parent)
+        stage = folder.with_name(folder.name + ".tmp")
+        shutil.rmtree(stage, ignore_errors=True)
+        make_folder(stage)
+        try:
+            written = write_shards(stage, with_file_names(model.tensors), shard_bytes)
+            if model.lexicon is not None:
+                model.lexicon.write(stage / VOCAB)
+                written.append(VOCAB)
+            files = {
+                name: {"bytes": (stage / name).stat().st_size, "sha256": sha256(stage / name)}
+                for name in written
+            }
+            write_json(stage / "config.json", {**model.config.to_dict(), "files": files})
+            with explain(folder):
+                move_in(stage, folder, [*written, "config.json"])
+        finally:
+            shutil.rmtree(stage, ignore_errors=True)
+
+
+def move_in(stage: Path, folder: Path, names: list[str]) -> None:
+    """Put a whole new model in the place of an old one; other files of the folder stay.
+
+    Without its config.json a folder is no model, so one whose move was interrupted is never taken
+    for a mixture of two.
+    """
+    if not folder.exists():
+        stage.rename(folder)
+        return
+    (folder / "config.json").unlink(missing_ok=True)
+    for stale in {*folder.glob("model*.safetensors"), folder / INDEX, folder / VOCAB}:
+        stale.unlink(missing_ok=True)
+    for name in names:
+        (stage / name).replace(folder / name)
+    sync_folder(folder)
 
 
 def read_config(folder: Path) -> tuple[ElmoConfig, dict[str, dict[str, Any]]]:
@@ -92,6 +117,11 @@ def read_config(folder: Path) -> tuple[ElmoConfig, dict[str, dict[str, Any]]]:
     values = read_json(folder / "config.json")
     recorded = values.pop("files", {})
     try:
+        if not isinstance(recorded, dict) or not all(
+            isinstance(facts, dict) and facts.keys() >= {"bytes", "sha256"}
+            for facts in recorded.values()
+        ):
+            raise ConfigError("'files' must give bytes and sha256 of each file")
         return ElmoConfig.from_dict(values), recorded
     except ConfigError as error:
         raise WeightError(f"{folder / 'config.json'}: {error}") from error

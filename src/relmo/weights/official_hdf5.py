@@ -22,8 +22,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from relmo.config import CharCnnConfig, ElmoConfig
-from relmo.errors import WeightError
+from relmo.config import CharCnnConfig, ElmoConfig, WordTableConfig
+from relmo.errors import ConfigError, WeightError
 from relmo.files import replacing
 from relmo.text.lexicon import Lexicon
 from relmo.weights.facts import make_folder, read_json, write_json
@@ -58,14 +58,29 @@ class OfficialHdf5:
             raise WeightError(f"{folder}: needs {self.wanted}")
         return read_files(*found)
 
-    def write(self, folder: Path, model: ModelFiles) -> None:
+    def lost(self, config: ElmoConfig) -> list[str]:
+        """Name what an official folder has no place for."""
+        lost = []
+        if config.start == "stored":
+            lost.append("the official layout holds no start state: the copy begins from zero")
+        if config.tokenizer != ElmoConfig.tokenizer:
+            lost.append(
+                f"the official layout does not say that the tokenizer is {config.tokenizer}"
+            )
+        if config.licence or config.training:
+            lost.append("the official layout holds no licence and no training record")
+        return lost
+
+    def write(self, folder: Path, model: ModelFiles, shard_bytes: int | None = None) -> None:
         """Write options.json, weights.hdf5 and, for a word table, vocab.txt."""
+        if shard_bytes is not None:
+            raise ConfigError("only the native format has shards; leave their size out")
         options = to_options(model.config)  # refuses what the format cannot hold, first of all
         make_folder(folder)
         with replacing(folder / "weights.hdf5") as temporary, h5py.File(temporary, "w") as file:
             for dataset in datasets_of(model.config):
                 file[dataset.name] = dataset.to_file([model.tensors[n] for n in dataset.tensors])
-        if model.lexicon is not None:
+        if isinstance(model.config.tokens, WordTableConfig) and model.lexicon is not None:
             with replacing(folder / "vocab.txt") as temporary:
                 model.lexicon.write(temporary)
         write_json(folder / "options.json", options)
@@ -275,7 +290,4 @@ def _read_lexicon(folder: Path, rows: int) -> Lexicon:
             f"{folder}: a word table needs its word list, one *vocab*.txt with {rows} lines; "
             f"found {len(found)}"
         )
-    lexicon = Lexicon.read(found[0])
-    if len(lexicon) != rows:
-        raise WeightError(f"{found[0]}: {len(lexicon)} words, the table has {rows} rows")
-    return lexicon
+    return Lexicon.read(found[0])

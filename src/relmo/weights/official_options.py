@@ -57,8 +57,10 @@ def to_config(
             ),
             official=_leftover(options),
         )
-    except ConfigError as error:
-        raise WeightError(f"{path}: {error}") from error
+    except (ConfigError, TypeError, ValueError) as error:
+        if isinstance(error, WeightError):
+            raise
+        raise WeightError(f"{path}: {error}; is it the options.json of an ELMo?") from error
 
 
 def _cnn_config(

@@ -10,7 +10,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from relmo.config import ElmoConfig
+from relmo.config import ElmoConfig, WordTableConfig
 from relmo.errors import WeightError
 from relmo.nn.bilm import BiLM
 from relmo.text.lexicon import Lexicon
@@ -31,7 +31,19 @@ class ModelFiles:
     tensors: dict[str, Tensor]
     """By module name, float32, in the module's shapes."""
     lexicon: Lexicon | None = None
-    """The word list of a model with a word table."""
+    """The model's word list: of its word table, or of its softmax."""
+
+    def __post_init__(self) -> None:
+        tokens = self.config.tokens
+        if not isinstance(tokens, WordTableConfig):
+            return
+        if self.lexicon is None:
+            raise WeightError("a model with a word table needs its word list, vocab.txt")
+        if len(self.lexicon) != tokens.num_words:
+            raise WeightError(
+                f"vocab.txt has {len(self.lexicon)} words, the word table {tokens.num_words} rows; "
+                f"they must be of the same model"
+            )
 
 
 class Format(Protocol):
@@ -47,8 +59,11 @@ class Format(Protocol):
     def read(self, folder: Path) -> ModelFiles:
         """Read and check it."""
 
-    def write(self, folder: Path, model: ModelFiles) -> None:
-        """Write it."""
+    def write(self, folder: Path, model: ModelFiles, shard_bytes: int | None = None) -> None:
+        """Write it, in shards of at most shard_bytes each where the format has shards."""
+
+    def lost(self, config: ElmoConfig) -> list[str]:
+        """What of such a model the format cannot hold, in words."""
 
 
 def expected_shapes(config: ElmoConfig) -> dict[str, torch.Size]:

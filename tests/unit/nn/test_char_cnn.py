@@ -5,6 +5,7 @@ import torch
 
 from relmo import CharCnnConfig
 from relmo.kernels import reference
+from relmo.kernels.gemm_char_cnn import char_convolutions
 from relmo.nn.char_cnn import CharCnn, initialize
 from relmo.text.characters import make_characters
 
@@ -21,16 +22,23 @@ def make(**changes) -> tuple[CharCnn, torch.Tensor]:
 
 
 @pytest.mark.parametrize("activation", ["relu", "tanh"])
-@pytest.mark.parametrize("filters", [((1, 5), (7, 20)), ((50, 3),), ((49, 3), (1, 1))])
-def test_dropping_needless_padding_changes_no_number(activation, filters):
+@pytest.mark.parametrize("filters", [((1, 5), (7, 20)), ((50, 3),), ((49, 3), (1, 1)), ((2, 3),)])
+def test_one_matrix_product_over_fewer_columns_is_the_reference(activation, filters):
     cnn, words = make(activation=activation, filters=filters)
-    whole = cnn.embedding(words)
-    found = cnn.filters()
-    for i in range(len(WORDS)):
-        short = cnn.embedding(cnn.without_needless_padding(words[i : i + 1]))
-        wanted = reference.char_convolutions(whole[i : i + 1], found, activation)
-        given = reference.char_convolutions(short, found, activation)
-        torch.testing.assert_close(given, wanted, rtol=0, atol=1e-6)
+    whole = reference.char_convolutions(cnn.embedding(words), cnn.filters(), activation)
+    for some in (slice(0, 2), slice(None), *(slice(i, i + 1) for i in range(len(WORDS)))):
+        short = cnn.without_needless_padding(words[some])
+        found = char_convolutions(
+            cnn.embedding(short), cnn.filters(), activation, short.shape[1] < 50
+        )
+        torch.testing.assert_close(found, whole[some], rtol=0, atol=2e-6)
+
+
+def test_words_that_are_not_there_cost_no_columns():
+    cnn, words = make()
+    padded = torch.cat([words[:2], torch.zeros(1, 50, dtype=torch.long)])
+    assert cnn.without_needless_padding(padded).shape[1] == len("bank") + 2 + 7
+    torch.testing.assert_close(cnn(padded)[:2], cnn(words[:2]))
 
 
 def test_short_words_are_read_over_their_own_letters():

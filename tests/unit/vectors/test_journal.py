@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from relmo.errors import OutputError
+from relmo.vectors import entries
 from relmo.vectors import journal as journal_module
 from relmo.vectors.journal import Journal
 from relmo.vectors.record import Record
@@ -106,24 +107,16 @@ def test_a_run_is_compared_as_json_holds_it(path):
     Journal(path, {"layers": [0, 1]}, resume=True).close()
 
 
-def test_without_resume_the_earlier_run_is_dropped_and_counted(path, written):
-    journal = Journal(path, {"model": "large"}, resume=False)
-    assert (journal.num_records, journal.replaced) == (0, 4)
-    journal.close()
+def test_without_resume_an_earlier_run_is_refused_and_kept(path, written):
+    with pytest.raises(OutputError, match="holds 4 lines of an interrupted run"):
+        Journal(path, {"model": "large"}, resume=False)
+    assert path.exists()
+
+
+def test_without_resume_an_earlier_run_that_made_nothing_is_no_hindrance(path):
+    path.write_bytes(entries.pack_opening({"model": "small"}))
+    Journal(path, {"model": "large"}, resume=False).close()
     assert not path.exists()
-
-
-def test_a_torn_record_is_not_counted_among_the_dropped(path, written):
-    path.write_bytes(path.read_bytes()[:-1])
-    journal = Journal(path, RUN, resume=False)
-    assert journal.replaced == 3
-    journal.close()
-
-
-def test_a_first_run_replaces_nothing(path):
-    journal = Journal(path, RUN, resume=False)
-    assert journal.replaced is None
-    journal.close()
 
 
 @pytest.mark.parametrize("resume", [True, False])

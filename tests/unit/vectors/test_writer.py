@@ -131,13 +131,15 @@ def test_a_run_that_made_nothing_leaves_nothing(path):
     assert files_in(path.parent) == []
 
 
-def test_without_resume_the_caller_learns_what_was_dropped(path, make_records):
+def test_without_resume_an_interrupted_run_is_not_thrown_away(path, make_records, assert_holds):
     with open_writer(path) as writer:
-        assert writer.replaced is None
         for record in make_records(3):
             writer.append(record)
-    with open_writer(path) as writer:
-        assert (writer.done, writer.replaced) == (0, 3)
+    with pytest.raises(OutputError, match="holds 3 lines of an interrupted run; go on with it"):
+        open_writer(path)
+    path.with_name(path.name + ".partial").unlink()
+    write_all(path, make_records())
+    assert_holds(path, make_records())
 
 
 def test_resume_without_a_journal_just_starts(path, make_records, assert_holds):

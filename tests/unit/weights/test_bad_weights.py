@@ -118,6 +118,11 @@ def test_options_of_another_model(official, changes, message):
         ('{"lstm": 3}', "'lstm' is 3"),
         ('{"lstm": {"projection_dim": "8"}}', "'projection_dim' is '8'"),
         ('{"lstm": {"projection_dim": 8}}', "lacks 'char_cnn'"),
+        (json.dumps(options_of(layers=None)), "options.json"),
+        (json.dumps(options_of(cell_clip="3")), "cell_clip is '3'"),
+        (json.dumps(options_of(filters=[[1]])), "options.json"),
+        (json.dumps(options_of(filters=7)), "options.json"),
+        (json.dumps(options_of(max_characters="many")), "options.json"),
     ],
 )
 def test_options_that_are_not_options(official, text, message):
@@ -193,6 +198,15 @@ def test_settings_of_another_native_model(native):
     values["lstm"]["cell_width"] = 48
     (native / "config.json").write_text(json.dumps(values))
     with pytest.raises(WeightError, match=r"is config.json from the same model"):
+        Elmo.from_pretrained(native)
+
+
+@pytest.mark.parametrize("files", [None, [], {"model.safetensors": {}}])
+def test_settings_with_a_broken_record_of_files(native, files):
+    values = json.loads((native / "config.json").read_text())
+    values["files"] = files
+    (native / "config.json").write_text(json.dumps(values))
+    with pytest.raises(WeightError, match="'files' must give bytes and sha256"):
         Elmo.from_pretrained(native)
 
 

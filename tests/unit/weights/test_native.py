@@ -5,11 +5,11 @@ import json
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 from relmo import Elmo
-from relmo.errors import ConfigError, OutputError
-from relmo.weights import find, layouts
+from relmo.errors import ConfigError, OutputError, WeightError
+from relmo.weights import find, layouts, native
 from relmo.weights.convert import convert_model
 from relmo.weights.describe import describe_model
 from relmo.weights.native import Native
@@ -73,7 +73,7 @@ def test_names_are_the_module_trees_and_the_start_state_has_its_own(tmp_path):
 
 def test_a_model_without_start_state_cannot_be_asked_for_one(tiny, tmp_path):
     tiny.save_pretrained(tmp_path)
-    with pytest.raises(ConfigError, match="carries no start state"):
+    with pytest.raises(ConfigError, match="this model has 'zero' alone"):
         Elmo.from_pretrained(tmp_path, start="stored")
 
 
@@ -115,6 +115,53 @@ def test_converting_needs_a_known_format_and_another_folder(official, tmp_path):
         convert_model(official, official, "native")
     with pytest.raises(ConfigError, match="only the native format has shards"):
         convert_model(official, tmp_path / "x", "hdf5", shard_mb=5)
+    with pytest.raises(ConfigError, match="give 1 or more"):
+        convert_model(official, tmp_path / "x", "native", shard_mb=0)
+
+
+def test_two_formats_do_not_share_a_folder(tiny, official):
+    with pytest.raises(ConfigError, match="holds a model in the hdf5 format"):
+        convert_model("relmo-untrained", official, "native")
+
+
+def test_the_untrained_model_can_be_described_and_converted(tmp_path):
+    assert describe_model("relmo-untrained")["width"] == 256
+    convert_model("relmo-untrained", tmp_path / "m", "hdf5")
+    assert layouts.detect(tmp_path / "m").name == "hdf5"
+
+
+def test_other_files_of_the_folder_stay(tiny, tmp_path):
+    (tmp_path / "README.md").write_text("card")
+    tiny.save_pretrained(tmp_path)
+    tiny.save_pretrained(tmp_path)
+    assert (tmp_path / "README.md").read_text() == "card"
+    assert not tmp_path.with_name(tmp_path.name + ".tmp").exists()
+
+
+def test_a_move_that_was_interrupted_leaves_no_mixture(tiny, tmp_path, monkeypatch):
+    from pathlib import Path
+
+    tiny.save_pretrained(tmp_path / "m", shard_bytes=5000)
+    moved = []
+
+    def dies_at_the_second(self, target):
+        moved.append(target)
+        if len(moved) == 2:
+            raise KeyboardInterrupt
+        return rename(self, target)
+
+    rename = Path.replace
+    other = Elmo.untrained(tiny_config(), seed=9)
+    monkeypatch.setattr(
+        native, "write_json", lambda path, values: path.write_text(json.dumps(values))
+    )
+    monkeypatch.setattr(native, "_save", lambda path, tensors: save_file(tensors, path))
+    monkeypatch.setattr(Path, "replace", dies_at_the_second)
+    with pytest.raises(KeyboardInterrupt):
+        other.save_pretrained(tmp_path / "m", shard_bytes=5000)
+    monkeypatch.undo()
+    with pytest.raises(WeightError, match="no known model layout"):
+        Elmo.from_pretrained(tmp_path / "m")
 
 
 def test_converting_can_make_shards(official, tmp_path):
@@ -134,7 +181,8 @@ def test_an_installed_model_package_is_found_by_name(tiny, tmp_path, monkeypatch
         name, module = "my-model", "my_model_package"
 
     tiny.save_pretrained(tmp_path)
-    monkeypatch.setattr(find, "entry_points", lambda group: [Entry()])
+    monkeypatch.setattr(find, "entry_points", lambda group, name="my-model": [Entry()])
     monkeypatch.setattr(find, "files", lambda module: tmp_path)
+    assert find.known_models() == ["my-model", "relmo-untrained"]
     assert find.find_model("my-model") == tmp_path
     assert same_vectors(tiny, Elmo.from_pretrained("my-model"))

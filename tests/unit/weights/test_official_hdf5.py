@@ -120,7 +120,7 @@ def test_a_model_over_words_survives_both_formats(tmp_path):
 def test_a_word_table_needs_its_word_list(tmp_path):
     folder = word_table_folder(tmp_path)
     (folder / "vocab.txt").write_text("</S>\n<S>\n<UNK>\n")
-    with pytest.raises(WeightError, match="3 words, the table has 5 rows"):
+    with pytest.raises(WeightError, match="vocab.txt has 3 words, the word table 5 rows"):
         Elmo.from_pretrained(folder)
     (folder / "vocab.txt").unlink()
     with pytest.raises(WeightError, match="needs its word list"):

@@ -1,0 +1,87 @@
+"""The softmax of the language models, shared by both directions: full, or against a sample.
+
+The sample is drawn afresh for each step: word k is in it with its own chance q_k, independently of
+the others, where q follows a log-uniform law over the ranks (words are sorted by count). The
+correction of sampled softmax is then -log q_k exactly: there is no number of draws to get wrong.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+
+class LmHead(nn.Module):
+    """Scores of V words from what a language model says: (N, P) -> (N, V)."""
+
+    def __init__(self, num_words: int, width: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(num_words, width))
+        self.bias = nn.Parameter(torch.empty(num_words))
+
+    def log_probabilities(self, hidden: Tensor) -> Tensor:
+        """Full softmax, (N, P) -> (N, V)."""
+        return torch.log_softmax(F.linear(hidden, self.weight, self.bias), -1)
+
+    def losses(self, hidden: Tensor, targets: Tensor) -> Tensor:
+        """-log p of each target by the full softmax, (N, P), (N,) -> (N,)."""
+        scores = F.linear(hidden, self.weight, self.bias)  # (N, V)
+        return F.cross_entropy(scores.float(), targets, reduction="none")
+
+    def sampled_losses(self, hidden: Tensor, targets: Tensor, sample: Sample) -> Tensor:
+        """-log p of each target among itself and the sample, (N,): not comparable with `losses`."""
+        own = (hidden * self.weight[targets]).sum(-1)  # (N,)
+        own = own + self.bias[targets] - sample.log_chances[targets]
+        scores = F.linear(hidden, self.weight[sample.words])  # (N, S)
+        scores = scores + (self.bias[sample.words] - sample.log_chances[sample.words])
+        is_own = targets.unsqueeze(1) == sample.words  # (N, S): a target is no negative of itself
+        scores = scores.masked_fill(is_own, float("-inf"))
+        return torch.logsumexp(torch.cat([own.unsqueeze(1), scores], 1), 1) - own
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The negatives of one step."""
+
+    words: Tensor
+    """(S,) ids."""
+    log_chances: Tensor
+    """(V,) log of each word's chance to be drawn, float32."""
+
+
+class Sampler:
+    """Draws negatives: about `expected` of `num_words`, the same for the same seed and step."""
+
+    def __init__(self, num_words: int, expected: int, seed: int = 0) -> None:
+        ranks = np.arange(num_words)
+        law = (np.log(ranks + 2) - np.log(ranks + 1)) / np.log(num_words + 1)
+        self.chances = inclusion_chances(law, min(expected, num_words - 1))
+        self.seed = seed
+
+    def draw(self, step: int) -> NDArray[np.int64]:
+        """Ids of the negatives of a step, sorted, (S,)."""
+        rng = np.random.default_rng((self.seed, 1, step))
+        return np.flatnonzero(rng.random(len(self.chances)) < self.chances)
+
+
+def inclusion_chances(law: NDArray[np.float64], expected: int) -> NDArray[np.float64]:
+    """Chance of each word to be among n draws, where n gives `expected` words on average."""
+    low, high = float(expected), 1e12
+    for _ in range(200):
+        n = (low * high) ** 0.5
+        if -np.expm1(n * np.log1p(-law)).sum() < expected:
+            low = n
+        else:
+            high = n
+    return -np.expm1(low * np.log1p(-law))
+
+
+def initialize(head: LmHead, generator: torch.Generator) -> None:
+    """Fill fresh parameters at random, as the original does."""
+    nn.init.normal_(head.weight, 0.0, head.weight.shape[1] ** -0.5, generator=generator)
+    nn.init.zeros_(head.bias)

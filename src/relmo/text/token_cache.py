@@ -1,0 +1,256 @@
+"""A tokenised corpus on disk, made once and memory-mapped ever after.
+
+    words.txt      every distinct word, most frequent first, after <S>, </S>, <UNK>: a word's line
+                   is its id, and the first V lines are the vocabulary of a softmax of V words
+    counts.u64     how often each occurs in the training part
+    train.u32      ids of all sentences, each between <S> and </S>, documents one after the other
+    train.docs     where each document begins, and the end
+    held_out.*     the same for documents kept out of training
+    meta.json      what it was made from: the name of the folder is a hash of that
+
+Documents are kept out by a hash of their text and a seed, so a document is on the same side in
+every run and every corpus.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from relmo.config import TokenizerName
+from relmo.errors import TextError
+from relmo.text.characters import BEGIN_SENTENCE, END_SENTENCE
+from relmo.text.documents import read_documents
+from relmo.text.lexicon import UNKNOWN, Lexicon
+from relmo.text.sentences import split_sentences
+from relmo.text.tokenize import make_tokenizer
+
+VERSION = 1
+SPECIAL = (BEGIN_SENTENCE, END_SENTENCE, UNKNOWN)
+"""Ids 0, 1, 2."""
+CHUNK_CHARACTERS = 1_000_000
+"""Text that one worker splits at a time."""
+
+Ids = NDArray[np.uint32]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CacheSettings:
+    """What decides a cache's content, besides the text."""
+
+    tokenizer: TokenizerName = "relmo"
+    held_out: float = 0.005
+    """Share of the documents that are kept out of training."""
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Part:
+    """One side of a corpus, memory-mapped."""
+
+    tokens: Ids
+    documents: NDArray[np.int64]
+    """(documents + 1,) offsets into tokens."""
+
+    def document(self, number: int) -> Ids:
+        """Ids of one document, boundaries included."""
+        return self.tokens[self.documents[number] : self.documents[number + 1]]
+
+
+class TokenCache:
+    """A corpus as ids."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.meta = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
+        self.words = (folder / "words.txt").read_bytes().decode("utf-8").split("\n")[:-1]
+        self.counts = np.fromfile(folder / "counts.u64", dtype=np.uint64)
+        self.train = _open_part(folder, "train")
+        self.held_out = _open_part(folder, "held_out")
+
+    def lexicon(self, size: int) -> Lexicon:
+        """The vocabulary of a softmax: the first `size` words, or all if there are fewer."""
+        return Lexicon(self.words[:size])
+
+    def coverage(self, size: int) -> float:
+        """Share of the training part's words that a vocabulary of this size holds."""
+        total = int(self.counts[len(SPECIAL) :].sum())
+        return int(self.counts[len(SPECIAL) : size].sum()) / max(total, 1)
+
+
+def open_cache(
+    files: Sequence[Path], folder: Path, settings: CacheSettings, workers: int = 1
+) -> TokenCache:
+    """The cache of these files and settings below `folder`, made if it is not there yet."""
+    facts = {"version": VERSION, **asdict(settings), "files": [_digest(path) for path in files]}
+    key = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
+    home = folder / f"tokens-{key}"
+    if not (home / "meta.json").is_file():
+        _build(files, home, settings, facts, workers)
+    return TokenCache(home)
+
+
+def _build(
+    files: Sequence[Path],
+    home: Path,
+    settings: CacheSettings,
+    facts: dict[str, object],
+    workers: int,
+) -> None:
+    temporary = home.with_name(home.name + ".tmp")
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir(parents=True)
+    writer = _Writer(temporary)
+    for chunk in _split_all(files, settings, workers):
+        writer.add(chunk)
+    writer.finish()
+    if writer.num_tokens["train"] == 0:
+        shutil.rmtree(temporary)
+        raise TextError(f"no words to train on in {', '.join(map(str, files[:3]))}")
+    meta = {**facts, "tokens": writer.num_tokens, "documents": writer.num_documents}
+    (temporary / "meta.json").write_text(json.dumps(meta, indent=2), encoding="utf-8")
+    shutil.rmtree(home, ignore_errors=True)
+    temporary.rename(home)
+
+
+@dataclass(frozen=True)
+class _Chunk:
+    """Documents of one worker: ids into its own word list, documents' lengths, their sides."""
+
+    words: list[str]
+    ids: Ids
+    lengths: list[int]
+    held_out: list[bool]
+
+
+def _split_all(files: Sequence[Path], settings: CacheSettings, workers: int) -> Iterator[_Chunk]:
+    """Chunks in the order of the text, split by as many processes as there are workers."""
+    jobs = ((documents, settings) for documents in _grouped(files))
+    if workers <= 1:
+        yield from map(_split, jobs)
+        return
+    with ProcessPoolExecutor(workers) as pool:
+        # A bounded number in flight: the text is not read far ahead of the workers.
+        waiting = [pool.submit(_split, job) for job in islice(jobs, 2 * workers)]
+        while waiting:
+            chunk = waiting.pop(0).result()
+            waiting += [pool.submit(_split, job) for job in islice(jobs, 1)]
+            yield chunk
+
+
+def _grouped(files: Sequence[Path]) -> Iterator[list[list[str]]]:
+    """Documents in groups of about CHUNK_CHARACTERS."""
+    group: list[list[str]] = []
+    size = 0
+    for path in files:
+        for document in read_documents(path):
+            group.append(document)
+            size += sum(map(len, document))
+            if size >= CHUNK_CHARACTERS:
+                yield group
+                group, size = [], 0
+    if group:
+        yield group
+
+
+def _split(job: tuple[list[list[str]], CacheSettings]) -> _Chunk:
+    documents, settings = job
+    row_of = {word: row for row, word in enumerate(SPECIAL)}
+    ids: list[int] = []
+    lengths: list[int] = []
+    tokenizer = make_tokenizer(settings.tokenizer)
+    for document in documents:
+        before = len(ids)
+        for line in document:
+            for start, end in split_sentences(line):
+                words = [token.text for token in tokenizer.tokens(line[start:end])]
+                ids.append(0)
+                ids += [row_of.setdefault(word, len(row_of)) for word in words]
+                ids.append(1)
+        lengths.append(len(ids) - before)
+    held_out = [is_held_out(document, settings) for document in documents]
+    return _Chunk(list(row_of), np.array(ids, dtype=np.uint32), lengths, held_out)
+
+
+def is_held_out(document: Iterable[str], settings: CacheSettings) -> bool:
+    """Whether a document is kept out of training: by its text and the seed alone."""
+    digest = hashlib.blake2b("\n".join(document).encode("utf-8", "replace"), digest_size=8)
+    digest.update(str(settings.seed).encode())
+    return int.from_bytes(digest.digest(), "big") < settings.held_out * 2**64
+
+
+class _Writer:
+    """Appends chunks under provisional ids; `finish` ranks the words and renumbers."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.num_tokens = {"train": 0, "held_out": 0}
+        self.num_documents = {"train": 0, "held_out": 0}
+        self._row_of: dict[str, int] = {}
+        self._counts = np.zeros(0, dtype=np.uint64)
+        self._lengths: dict[str, list[int]] = {"train": [], "held_out": []}
+        self._files = {side: (folder / f"{side}.u32").open("wb") for side in self._lengths}
+
+    def add(self, chunk: _Chunk) -> None:
+        rows = [self._row_of.setdefault(word, len(self._row_of)) for word in chunk.words]
+        ids = np.array(rows, dtype=np.uint32)[chunk.ids]
+        grown = np.zeros(len(self._row_of), dtype=np.uint64)
+        grown[: len(self._counts)] = self._counts
+        self._counts = grown
+        ends = np.cumsum(chunk.lengths)
+        for end, length, held_out in zip(ends, chunk.lengths, chunk.held_out, strict=True):
+            side = "held_out" if held_out else "train"
+            document = ids[end - length : end]
+            document.tofile(self._files[side])
+            self._lengths[side].append(length)
+            self.num_tokens[side] += length
+            self.num_documents[side] += 1
+            if side == "train":
+                found, times = np.unique(document, return_counts=True)
+                self._counts[found] += times.astype(np.uint64)
+
+    def finish(self) -> None:
+        words = list(self._row_of)
+        first = len(SPECIAL)
+        ranked = sorted(range(first, len(words)), key=lambda i: (-int(self._counts[i]), words[i]))
+        order = np.array([*range(min(first, len(words))), *ranked], dtype=np.int64)
+        new_id = np.empty(len(words), dtype=np.uint32)
+        new_id[order] = np.arange(len(words), dtype=np.uint32)
+        (self.folder / "words.txt").write_bytes("".join(f"{words[i]}\n" for i in order).encode())
+        self._counts[order].tofile(self.folder / "counts.u64")
+        for side, file in self._files.items():
+            file.close()
+            _renumber(self.folder / f"{side}.u32", new_id)
+            np.cumsum([0, *self._lengths[side]], dtype=np.int64).tofile(
+                self.folder / f"{side}.docs"
+            )
+
+
+def _renumber(path: Path, new_id: Ids) -> None:
+    if path.stat().st_size == 0:
+        return
+    tokens = np.memmap(path, dtype=np.uint32, mode="r+")
+    for start in range(0, len(tokens), 1 << 22):
+        tokens[start : start + (1 << 22)] = new_id[tokens[start : start + (1 << 22)]]
+    tokens.flush()
+
+
+def _open_part(folder: Path, side: str) -> Part:
+    path = folder / f"{side}.u32"
+    empty = path.stat().st_size == 0
+    tokens = np.zeros(0, np.uint32) if empty else np.memmap(path, dtype=np.uint32, mode="r")
+    return Part(tokens, np.fromfile(folder / f"{side}.docs", dtype=np.int64))
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
