@@ -29,7 +29,7 @@ BYTE_IDS = 262
 NUM_MARKERS = 5
 """Begin and end of sentence, begin and end of word, padding inside a word."""
 
-Config = TypeVar("Config", "CharCnnConfig", "WordTableConfig", "LstmConfig")
+Config = TypeVar("Config")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -225,7 +225,7 @@ class ElmoConfig:
         )
         lstm = build(LstmConfig, values.pop("lstm", {}), "lstm")
         known = {f.name for f in dataclasses.fields(cls)}
-        _check_keys(values, known, "settings")
+        check_keys(values, known, "settings")
         return cls(tokens=tokens, lstm=lstm, **values)
 
 
@@ -233,7 +233,7 @@ def build(kind: type[Config], values: Any, where: str) -> Config:  # noqa: ANN40
     """Make a settings object from plain values; unknown keys and wrong types are errors."""
     if not isinstance(values, Mapping):
         raise ConfigError(f"{where} is {values!r}; an object with its settings is needed")
-    _check_keys(values, {f.name for f in dataclasses.fields(kind)}, where)
+    check_keys(values, {f.name for f in dataclasses.fields(kind)}, where)  # type: ignore[arg-type]
     values = dict(values)
     try:
         if "filters" in values:
@@ -243,7 +243,8 @@ def build(kind: type[Config], values: Any, where: str) -> Config:  # noqa: ANN40
         raise ConfigError(f"{where}: {error}") from error
 
 
-def _check_keys(values: Mapping[str, Any], known: set[str], where: str) -> None:
+def check_keys(values: Mapping[str, Any], known: set[str], where: str) -> None:
+    """Raise ConfigError for an unknown key, with the nearest known one."""
     for key in values.keys() - known:
         near = get_close_matches(key, known, 1)
         hint = f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(sorted(known))}"

@@ -69,7 +69,7 @@ def projected_lstm(
         Outputs (B, T, P), zero past a row's end, and h (B, P) and c (B, H) after its last token.
     """
     _, T, _ = inputs.shape
-    bias = _with_forget_bias(weights.bias)
+    bias = with_forget_bias(weights.bias)
     from_inputs = F.linear(inputs, weights.input, bias)  # (B, T, 4H), all steps at once
     is_there = torch.arange(T) < lengths.unsqueeze(1)  # (B, T)
     is_there = is_there.to(inputs.device, non_blocking=True)
@@ -106,9 +106,47 @@ def lstm_cell(
     return h, c
 
 
-def _with_forget_bias(bias: Tensor) -> Tensor:
+def with_forget_bias(bias: Tensor) -> Tensor:
     """Add 1.0 to the forget gate's quarter of the bias (4H,)."""
     H = bias.shape[0] // 4
     quarter = torch.zeros_like(bias)
     quarter[H : 2 * H] = FORGET_BIAS
     return bias + quarter
+
+
+def paired_lstm(
+    x: Tensor,
+    h: Tensor,
+    c: Tensor,
+    weights: LstmWeights,
+    cell_clip: float | None = None,
+    output_clip: float | None = None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Both directions of one layer, each reading its own tokens from the first step to the last.
+
+    Args:
+        x: (2, T, B, I), time first, each direction in its own reading order.
+        h: (2, B, P) output before the first step.
+        c: (2, B, H) cell before the first step.
+        weights: stacked, (2, 4H, I), (2, 4H, P), (2, 4H), (2, P, H); the bias with the forget
+            gate's 1.0 already in it.
+        cell_clip: bound on the cell, or None.
+        output_clip: bound on the projected output, or None.
+
+    Returns:
+        Outputs (2, T, B, P), and h and c after the last step. State is cut off from gradients.
+    """
+    outputs, hs, cs = [], [], []
+    for d in range(2):
+        h_now, c_now = h[d].detach(), c[d].detach()
+        sums = F.linear(x[d], weights.input[d], weights.bias[d])  # (T, B, 4H)
+        projection = None if weights.projection is None else weights.projection[d]
+        steps = []
+        for t in range(x.shape[1]):
+            gates = sums[t] + F.linear(h_now, weights.recurrent[d])  # (B, 4H)
+            h_now, c_now = lstm_cell(gates, c_now, projection, cell_clip, output_clip)
+            steps.append(h_now)
+        outputs.append(torch.stack(steps))  # (T, B, P)
+        hs.append(h_now.detach())
+        cs.append(c_now.detach())
+    return torch.stack(outputs), torch.stack(hs), torch.stack(cs)

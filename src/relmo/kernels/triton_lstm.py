@@ -18,7 +18,9 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
+from relmo.errors import ConfigError
 from relmo.kernels.reference import LstmWeights
 
 BLOCK = 1024
@@ -45,8 +47,11 @@ def paired_lstm(
 
     Returns:
         Outputs (2, T, B, P), and h (2, B, P) and c (2, B, H) after the last step. No gradient flows
-        into or out of the state: truncated back-propagation cuts there.
+        into or out of the state: truncated back-propagation cuts there. Nor does any flow through
+        a value at its clip.
     """
+    if weights.projection is None:
+        raise ConfigError("this kernel is for an LSTM with a projection; use the reference")
     outputs, last_h, last_c = _PairedLstm.apply(  # type: ignore[no-untyped-call]
         x, h, c, weights.input, weights.recurrent, weights.bias, weights.projection,
         cell_clip, output_clip,
@@ -85,18 +90,23 @@ class _PairedLstm(torch.autograd.Function):
                 hs[:, t + 1].clamp_(-output_clip, output_clip)
         ctx.save_for_backward(x, gates, hs, cs, ms, w_input, w_recurrent, w_projection)
         ctx.clips = cell_clip, output_clip
+        ctx.is_spent = False
         last_h, last_c = hs[:, T].clone(), cs[:, T].clone()
         ctx.mark_non_differentiable(last_h, last_c)
         return hs[:, 1:], last_h, last_c
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, d_outputs: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
+        if ctx.is_spent:  # what it would read now are gradients, no longer activations
+            raise RuntimeError("this LSTM's backward pass runs once; it overwrites its memory")
+        ctx.is_spent = True
         x, gates, hs, cs, ms, w_input, w_recurrent, w_projection = ctx.saved_tensors
         cell_clip, output_clip = ctx.clips
         _, T, B, P = x.shape
         H = ms.shape[-1]
         d_outputs = d_outputs.contiguous()
-        d_hs = torch.empty_like(x)  # (2, T, B, P)
+        d_hs = x.new_empty(2, T, B, P)  # contiguous, whatever x is
         d_c = torch.zeros_like(cs[:, 0])  # (2, B, H) float32
         d_m = torch.empty_like(ms[:, 0])  # (2, B, H)
         d_gates = gates  # written over the activations, step by step

@@ -13,6 +13,7 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 ROWS = 16384
 """Tokens at a time: bounds the memory of the scores."""
@@ -45,8 +46,8 @@ class _SampledLoss(torch.autograd.Function):
         negative_bias: Tensor, hits: Tensor, scale: Tensor,
     ) -> Tensor:  # fmt: skip
         N, S = hidden.shape[0], negatives.shape[0]
-        loss = torch.empty(N, device=hidden.device)
-        d_own = torch.empty(N, device=hidden.device)  # gradient of the target's own score
+        loss = hidden.new_empty(N, dtype=torch.float32)
+        d_own = hidden.new_empty(N, dtype=torch.float32)  # gradient of the target's own score
         d_hidden, d_negatives = torch.empty_like(hidden), torch.zeros_like(negatives).float()
         d_negative_bias = torch.zeros_like(negative_bias)
         own = (hidden.float() * target.float()).sum(-1) + target_bias  # (N,)
@@ -69,6 +70,7 @@ class _SampledLoss(torch.autograd.Function):
         return loss.sum()
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, d_loss: Tensor) -> tuple[Tensor | None, ...]:
         d_hidden, d_target, d_own, d_negatives, d_bias = ctx.saved_tensors
         d = d_loss.to(d_hidden.dtype)

@@ -43,7 +43,10 @@ class CharCnn(nn.Module):
 
     def forward(self, words: Tensor) -> Tensor:
         """Token vectors of the words, (N, C) -> (N, P)."""
-        words = self.without_needless_padding(words)
+        return self.from_short(self.without_needless_padding(words))
+
+    def from_short(self, words: Tensor) -> Tensor:
+        """Token vectors of words whose needless padding is gone, (N, C) -> (N, P)."""
         letters = self.embedding(words)  # (N, C, E)
         is_short = words.shape[1] < self.max_characters
         x = char_convolutions(letters, self.filters(), self.activation, is_short)  # (N, F)

@@ -15,6 +15,8 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from relmo.errors import ConfigError
+
 
 class LmHead(nn.Module):
     """Scores of V words from what a language model says: (N, P) -> (N, V)."""
@@ -58,6 +60,10 @@ class Sampler:
     """Draws negatives: about `expected` of `num_words`, the same for the same seed and step."""
 
     def __init__(self, num_words: int, expected: int, seed: int = 0) -> None:
+        if num_words < 2 or expected < 1:
+            raise ConfigError(
+                f"{expected} negatives of {num_words} words; at least 1 of 2 words is needed"
+            )
         ranks = np.arange(num_words)
         law = (np.log(ranks + 2) - np.log(ranks + 1)) / np.log(num_words + 1)
         self.chances = inclusion_chances(law, min(expected, num_words - 1))

@@ -51,6 +51,8 @@ class Windows:
         rank: int = 0,
         world_size: int = 1,
     ) -> None:
+        if rows < 1 or length < 1:
+            raise ConfigError(f"{rows} rows of {length} tokens; both numbers must be positive")
         if rows % world_size:
             raise ConfigError(f"{rows} rows do not divide among {world_size} processes")
         self.part, self.rows, self.length, self.seed = part, rows, length, seed

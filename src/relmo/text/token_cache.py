@@ -9,25 +9,31 @@
     meta.json      what it was made from: the name of the folder is a hash of that
 
 Documents are kept out by a hash of their text and a seed, so a document is on the same side in
-every run and every corpus.
+every run and every corpus. A boundary that stands in the text itself is left out, so <S> and </S>
+are where a sentence begins and ends, and nowhere else.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass
 from itertools import islice
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from relmo.config import TokenizerName
-from relmo.errors import TextError
+from relmo.errors import ConfigError, RelmoError, TextError
+from relmo.files import explain, sync_folder
 from relmo.text.characters import BEGIN_SENTENCE, END_SENTENCE
 from relmo.text.documents import read_documents
 from relmo.text.lexicon import UNKNOWN, Lexicon
@@ -37,8 +43,11 @@ from relmo.text.tokenize import make_tokenizer
 VERSION = 1
 SPECIAL = (BEGIN_SENTENCE, END_SENTENCE, UNKNOWN)
 """Ids 0, 1, 2."""
+BOUNDARIES = frozenset((BEGIN_SENTENCE, END_SENTENCE))
 CHUNK_CHARACTERS = 1_000_000
 """Text that one worker splits at a time."""
+PIECE = 1 << 22
+"""Ids that are renumbered at a time."""
 
 Ids = NDArray[np.uint32]
 
@@ -51,6 +60,11 @@ class CacheSettings:
     held_out: float = 0.005
     """Share of the documents that are kept out of training."""
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        make_tokenizer(self.tokenizer)  # refuses a name that it does not know
+        if not 0 <= self.held_out < 1:
+            raise ConfigError(f"held_out is {self.held_out}; a share from 0 to below 1 is needed")
 
 
 @dataclass(frozen=True)
@@ -106,20 +120,41 @@ def _build(
     facts: dict[str, object],
     workers: int,
 ) -> None:
+    """Make the cache beside its place and rename it: it is there whole, or not at all."""
     temporary = home.with_name(home.name + ".tmp")
-    shutil.rmtree(temporary, ignore_errors=True)
-    temporary.mkdir(parents=True)
-    writer = _Writer(temporary)
+    with explain(home):
+        shutil.rmtree(temporary, ignore_errors=True)  # what an interrupted run left
+        try:
+            temporary.mkdir(parents=True)
+            _fill(temporary, files, settings, facts, workers)
+            shutil.rmtree(home, ignore_errors=True)
+            temporary.rename(home)
+        except BaseException:
+            shutil.rmtree(temporary, ignore_errors=True)
+            raise
+        sync_folder(home.parent)
+
+
+def _fill(
+    folder: Path,
+    files: Sequence[Path],
+    settings: CacheSettings,
+    facts: dict[str, object],
+    workers: int,
+) -> None:
+    writer = _Writer(folder)
     for chunk in _split_all(files, settings, workers):
         writer.add(chunk)
-    writer.finish()
     if writer.num_tokens["train"] == 0:
-        shutil.rmtree(temporary)
-        raise TextError(f"no words to train on in {', '.join(map(str, files[:3]))}")
+        names = ", ".join(map(str, files[:3])) or "no file at all"
+        raise TextError(f"no words to train on in {names}; is there text, and is not all held out?")
+    writer.finish()
     meta = {**facts, "tokens": writer.num_tokens, "documents": writer.num_documents}
-    (temporary / "meta.json").write_text(json.dumps(meta, indent=2), encoding="utf-8")
-    shutil.rmtree(home, ignore_errors=True)
-    temporary.rename(home)
+    (folder / "meta.json").write_text(json.dumps(meta, indent=2), encoding="utf-8")
+    for path in folder.iterdir():
+        with path.open("rb+") as file:
+            os.fsync(file.fileno())
+    sync_folder(folder)
 
 
 @dataclass(frozen=True)
@@ -138,13 +173,20 @@ def _split_all(files: Sequence[Path], settings: CacheSettings, workers: int) -> 
     if workers <= 1:
         yield from map(_split, jobs)
         return
-    with ProcessPoolExecutor(workers) as pool:
-        # A bounded number in flight: the text is not read far ahead of the workers.
-        waiting = [pool.submit(_split, job) for job in islice(jobs, 2 * workers)]
-        while waiting:
-            chunk = waiting.pop(0).result()
-            waiting += [pool.submit(_split, job) for job in islice(jobs, 1)]
-            yield chunk
+    # Fresh processes: a copy of this one would copy the locks of its other threads, too.
+    with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
+        try:
+            # A bounded number in flight: the text is not read far ahead of the workers.
+            waiting = [pool.submit(_split, job) for job in islice(jobs, 2 * workers)]
+            while waiting:
+                chunk = waiting.pop(0).result()
+                waiting += [pool.submit(_split, job) for job in islice(jobs, 1)]
+                yield chunk
+        except BrokenProcessPool as error:
+            raise RelmoError(
+                "a worker that splits text died; is there memory for it? Use fewer workers, and in "
+                "a script of your own call relmo under `if __name__ == '__main__':`"
+            ) from error
 
 
 def _grouped(files: Sequence[Path]) -> Iterator[list[list[str]]]:
@@ -172,10 +214,11 @@ def _split(job: tuple[list[list[str]], CacheSettings]) -> _Chunk:
         before = len(ids)
         for line in document:
             for start, end in split_sentences(line):
-                words = [token.text for token in tokenizer.tokens(line[start:end])]
-                ids.append(0)
-                ids += [row_of.setdefault(word, len(row_of)) for word in words]
-                ids.append(1)
+                found = [token.text for token in tokenizer.tokens(line[start:end])]
+                if words := [word for word in found if word not in BOUNDARIES]:
+                    ids.append(0)
+                    ids += [row_of.setdefault(word, len(row_of)) for word in words]
+                    ids.append(1)
         lengths.append(len(ids) - before)
     held_out = [is_held_out(document, settings) for document in documents]
     return _Chunk(list(row_of), np.array(ids, dtype=np.uint32), lengths, held_out)
@@ -195,53 +238,53 @@ class _Writer:
         self.folder = folder
         self.num_tokens = {"train": 0, "held_out": 0}
         self.num_documents = {"train": 0, "held_out": 0}
-        self._row_of: dict[str, int] = {}
-        self._counts = np.zeros(0, dtype=np.uint64)
-        self._lengths: dict[str, list[int]] = {"train": [], "held_out": []}
-        self._files = {side: (folder / f"{side}.u32").open("wb") for side in self._lengths}
+        self._row_of = {word: row for row, word in enumerate(SPECIAL)}
+        self._counts = np.zeros(len(SPECIAL), dtype=np.uint64)
+        self._lengths = {"train": array("q"), "held_out": array("q")}
 
     def add(self, chunk: _Chunk) -> None:
         rows = [self._row_of.setdefault(word, len(self._row_of)) for word in chunk.words]
         ids = np.array(rows, dtype=np.uint32)[chunk.ids]
-        grown = np.zeros(len(self._row_of), dtype=np.uint64)
-        grown[: len(self._counts)] = self._counts
-        self._counts = grown
-        ends = np.cumsum(chunk.lengths)
-        for end, length, held_out in zip(ends, chunk.lengths, chunk.held_out, strict=True):
-            side = "held_out" if held_out else "train"
-            document = ids[end - length : end]
-            document.tofile(self._files[side])
-            self._lengths[side].append(length)
-            self.num_tokens[side] += length
-            self.num_documents[side] += 1
+        lengths = np.array(chunk.lengths, dtype=np.int64)
+        held_out = np.array(chunk.held_out, dtype=np.bool_)
+        for side, is_here in (("train", ~held_out), ("held_out", held_out)):
+            tokens = ids[np.repeat(is_here, lengths)]
+            _append(self.folder / f"{side}.u32", tokens)
+            self._lengths[side].extend(lengths[is_here].tolist())
+            self.num_tokens[side] += len(tokens)
+            self.num_documents[side] = len(self._lengths[side])
             if side == "train":
-                found, times = np.unique(document, return_counts=True)
-                self._counts[found] += times.astype(np.uint64)
+                self._count(tokens)
+
+    def _count(self, tokens: Ids) -> None:
+        counts = np.bincount(tokens, minlength=len(self._row_of)).astype(np.uint64)
+        counts[: len(self._counts)] += self._counts
+        self._counts = counts
 
     def finish(self) -> None:
-        words = list(self._row_of)
-        first = len(SPECIAL)
+        words, first = list(self._row_of), len(SPECIAL)
         ranked = sorted(range(first, len(words)), key=lambda i: (-int(self._counts[i]), words[i]))
-        order = np.array([*range(min(first, len(words))), *ranked], dtype=np.int64)
+        order = np.array([*range(first), *ranked], dtype=np.int64)
         new_id = np.empty(len(words), dtype=np.uint32)
         new_id[order] = np.arange(len(words), dtype=np.uint32)
         (self.folder / "words.txt").write_bytes("".join(f"{words[i]}\n" for i in order).encode())
-        self._counts[order].tofile(self.folder / "counts.u64")
-        for side, file in self._files.items():
-            file.close()
+        _append(self.folder / "counts.u64", self._counts[order])
+        for side, lengths in self._lengths.items():
             _renumber(self.folder / f"{side}.u32", new_id)
-            np.cumsum([0, *self._lengths[side]], dtype=np.int64).tofile(
-                self.folder / f"{side}.docs"
-            )
+            ends = np.cumsum(np.frombuffer(lengths, dtype=np.int64))
+            _append(self.folder / f"{side}.docs", np.concatenate([[0], ends]).astype(np.int64))
+
+
+def _append(path: Path, values: NDArray[np.generic]) -> None:
+    with path.open("ab") as file:
+        file.write(values.tobytes())  # not `tofile`: it says nothing where the disk is full
 
 
 def _renumber(path: Path, new_id: Ids) -> None:
-    if path.stat().st_size == 0:
-        return
-    tokens = np.memmap(path, dtype=np.uint32, mode="r+")
-    for start in range(0, len(tokens), 1 << 22):
-        tokens[start : start + (1 << 22)] = new_id[tokens[start : start + (1 << 22)]]
-    tokens.flush()
+    with path.open("r+b") as file:
+        while piece := file.read(4 * PIECE):
+            file.seek(-len(piece), os.SEEK_CUR)
+            file.write(new_id[np.frombuffer(piece, dtype=np.uint32)].tobytes())
 
 
 def _open_part(folder: Path, side: str) -> Part:
@@ -252,5 +295,8 @@ def _open_part(folder: Path, side: str) -> Part:
 
 
 def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise TextError(f"{path}: cannot be read ({error.strerror})") from error

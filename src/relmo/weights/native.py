@@ -8,9 +8,11 @@ writing was interrupted is recognised.
 
 from __future__ import annotations
 
+import os
 import shutil
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -21,6 +23,7 @@ from relmo.config import ElmoConfig
 from relmo.errors import ConfigError, OutputError, WeightError
 from relmo.files import explain, replacing, sync_folder
 from relmo.text.lexicon import Lexicon
+from relmo.weights import int8
 from relmo.weights.facts import make_folder, read_json, sha256, write_json
 from relmo.weights.tensors import (
     START_NAMES,
@@ -35,6 +38,9 @@ from relmo.weights.tensors import (
 SINGLE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 VOCAB = "vocab.txt"
+LM_HEAD = "lm_head.safetensors"
+SCALE = int8.SCALE
+Storage = Literal["float32", "int8"]
 HINT = "is config.json from the same model? Run 'relmo info FOLDER' to check its checksums"
 PICKLE_STARTS = (b"PK\x03\x04", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
 
@@ -55,32 +61,45 @@ class Native:
         """Read and check settings, weights and word list."""
         config, recorded = read_config(folder)
         check_sizes(folder, recorded)
+        storage = read_json(folder / "config.json").get("storage", "float32")
         wanted = {START_NAMES.get(n, n): (n, shape) for n, shape in expected_shapes(config).items()}
         where = tensor_files(folder)
-        check_names(set(where), set(wanted), folder, HINT)
+        names = {name.removesuffix(SCALE) for name in where}
+        check_names(names, set(wanted), folder, HINT)
         tensors: dict[str, Tensor] = {}
         for file in sorted(set(where.values())):
-            names = [name for name, home in where.items() if home == file]
-            for name, tensor in read_tensors(folder / file, names):
+            here = [name for name, home in where.items() if home == file]
+            for name, tensor in read_tensors(folder / file, here, storage):
                 module_name, shape = wanted[name]
                 check_shape(folder / file, name, tuple(tensor.shape), tuple(shape), HINT)
                 check_finite(folder / file, name, tensor)
                 tensors[module_name] = tensor
         lexicon = Lexicon.read(folder / VOCAB) if (folder / VOCAB).is_file() else None
-        return ModelFiles(config, tensors, lexicon)
+        head = partial(read_head, folder / LM_HEAD, storage) if LM_HEAD in recorded else None
+        return ModelFiles(config, tensors, lexicon, head)
 
     def lost(self, config: ElmoConfig) -> list[str]:
         """Nothing: this layout holds everything."""
         return []
 
-    def write(self, folder: Path, model: ModelFiles, shard_bytes: int | None = None) -> None:
+    def write(
+        self,
+        folder: Path,
+        model: ModelFiles,
+        shard_bytes: int | None = None,
+        storage: Storage = "float32",
+    ) -> None:
         """Write the folder: all files beside it first, then moved in, config.json last."""
         make_folder(folder.parent)
         stage = folder.with_name(folder.name + ".tmp")
         shutil.rmtree(stage, ignore_errors=True)
         make_folder(stage)
         try:
-            written = write_shards(stage, with_file_names(model.tensors), shard_bytes)
+            tensors = with_file_names(model.tensors)
+            written = write_shards(stage, pack(tensors, storage), shard_bytes)
+            if model.lm_head is not None:
+                _save(stage / LM_HEAD, pack(model.lm_head(), storage))
+                written.append(LM_HEAD)
             if model.lexicon is not None:
                 model.lexicon.write(stage / VOCAB)
                 written.append(VOCAB)
@@ -88,7 +107,8 @@ class Native:
                 name: {"bytes": (stage / name).stat().st_size, "sha256": sha256(stage / name)}
                 for name in written
             }
-            write_json(stage / "config.json", {**model.config.to_dict(), "files": files})
+            about = {"storage": storage, "files": files}
+            write_json(stage / "config.json", {**model.config.to_dict(), **about})
             with explain(folder):
                 move_in(stage, folder, [*written, "config.json"])
         finally:
@@ -105,7 +125,10 @@ def move_in(stage: Path, folder: Path, names: list[str]) -> None:
         stage.rename(folder)
         return
     (folder / "config.json").unlink(missing_ok=True)
-    for stale in {*folder.glob("model*.safetensors"), folder / INDEX, folder / VOCAB}:
+    for stale in {
+        *folder.glob("model*.safetensors"),
+        *(folder / n for n in (INDEX, VOCAB, LM_HEAD)),
+    }:
         stale.unlink(missing_ok=True)
     for name in names:
         (stage / name).replace(folder / name)
@@ -116,6 +139,7 @@ def read_config(folder: Path) -> tuple[ElmoConfig, dict[str, dict[str, Any]]]:
     """Settings, and what config.json records of the other files: {name: {bytes, sha256}}."""
     values = read_json(folder / "config.json")
     recorded = values.pop("files", {})
+    values.pop("storage", None)
     try:
         if not isinstance(recorded, dict) or not all(
             isinstance(facts, dict) and facts.keys() >= {"bytes", "sha256"}
@@ -159,13 +183,32 @@ def tensor_names(path: Path) -> list[str]:
         return list(file.keys())
 
 
-def read_tensors(path: Path, names: list[str]) -> list[tuple[str, Tensor]]:
-    """The named tensors of one file, float32."""
+def read_tensors(
+    path: Path, names: list[str], storage: str = "float32"
+) -> list[tuple[str, Tensor]]:
+    """The named tensors of one file, float32; 8-bit ones are multiplied by their scales."""
     with _opened(path) as file:
         missing = set(names) - set(file.keys())
         if missing:
             raise WeightError(f"{path}: lacks {min(missing)!r}, which the index places there")
-        return [(name, file.get_tensor(name).to(torch.float32)) for name in names]
+        found = {name: file.get_tensor(name) for name in names}
+    if storage == "int8":
+        return list(int8.unpack(found, path).items())
+    return [(name, tensor.to(torch.float32)) for name, tensor in found.items()]
+
+
+def read_head(path: Path, storage: str) -> dict[str, Tensor]:
+    """The softmax: `weight` (V, P) and `bias` (V,)."""
+    found = dict(read_tensors(path, tensor_names(path), storage))
+    check_names(set(found), {"weight", "bias"}, path, HINT)
+    for name, tensor in found.items():
+        check_finite(path, name, tensor)
+    return found
+
+
+def pack(tensors: dict[str, Tensor], storage: Storage) -> dict[str, Tensor]:
+    """Tensors as files hold them."""
+    return int8.pack(tensors) if storage == "int8" else tensors
 
 
 def write_shards(folder: Path, tensors: dict[str, Tensor], shard_bytes: int | None) -> list[str]:
@@ -208,8 +251,15 @@ def _save(path: Path, tensors: dict[str, Tensor]) -> None:
         contiguous = {name: tensor.contiguous() for name, tensor in tensors.items()}
         try:
             save_file(contiguous, temporary, metadata={"format": "pt"})
+            temporary.chmod(0o666 & ~_umask())  # safetensors makes files for their owner alone
         except SafetensorError as error:  # how safetensors reports a full disk
             raise OSError(str(error)) from error
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
 
 
 def _opened(path: Path) -> Any:  # noqa: ANN401 - safetensors has no type for it

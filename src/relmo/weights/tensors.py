@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -32,6 +32,8 @@ class ModelFiles:
     """By module name, float32, in the module's shapes."""
     lexicon: Lexicon | None = None
     """The model's word list: of its word table, or of its softmax."""
+    lm_head: Callable[[], dict[str, Tensor]] | None = None
+    """Reads the softmax's `weight` (V, P) and `bias` (V,); only language modelling needs them."""
 
     def __post_init__(self) -> None:
         tokens = self.config.tokens

@@ -1,0 +1,1 @@
+"""What relmo trains. Each folder: settings, data, model, task."""

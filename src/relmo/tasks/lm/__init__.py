@@ -1,0 +1,1 @@
+"""Pretraining: two language models, one from the left, one from the right."""

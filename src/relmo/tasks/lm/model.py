@@ -1,0 +1,96 @@
+"""A biLM with its softmax, in training: a batch and a state in, a loss and a state out."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from relmo.kernels.select import has_triton
+from relmo.nn.bilm import BiLM
+from relmo.nn.char_cnn import CharCnn
+from relmo.nn.lm_head import LmHead, Sample
+from relmo.nn.pair import read_pair
+from relmo.tasks.lm.data import LmBatch
+from relmo.types import BiLmState
+
+
+class LmModel(nn.Module):
+    """Two language models that share token layer and softmax.
+
+    Args:
+        bilm: the model without its softmax.
+        head: the softmax.
+        spelling: (words, C) ids of every word of the corpus.
+        log_chances: (V,) log of each word's chance to be a negative; None for the full softmax.
+        dropout: on what each layer and the softmax read.
+    """
+
+    log_chances: Tensor | None
+
+    def __init__(
+        self,
+        bilm: BiLM,
+        head: LmHead,
+        spelling: Tensor,
+        log_chances: Tensor | None,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.bilm, self.head, self.dropout = bilm, head, dropout
+        self.spelling = [spelling]  # in a list: no buffer, so it is not saved with the weights
+        self.register_buffer("log_chances", log_chances, persistent=False)
+
+    def forward(self, batch: LmBatch, state: BiLmState) -> tuple[Tensor, BiLmState]:
+        """The sum of losses over the targets that count, and the state after the window."""
+        dropout = self.dropout if self.training else 0.0
+        vectors = self.token_vectors(batch)  # (U, P)
+        x = F.embedding(batch.index, vectors)  # (2, T, B, P)
+        layers, state = read_pair(self.bilm, x, state, dropout)
+        hidden = F.dropout(layers[-1], dropout).flatten(0, 2)  # (2TB, P)
+        return self.loss(hidden, batch), state
+
+    def token_vectors(self, batch: LmBatch) -> Tensor:
+        """Token vectors of the batch's distinct words, (U, P), in the dtype of the arithmetic."""
+        cnn, table = self.bilm.token_layer, self.spelling[0]
+        assert isinstance(cnn, CharCnn)
+        with self.arithmetic():
+            parts = [
+                cnn.from_short(table[batch.words[first:past], :columns])
+                for first, past, columns in batch.chunks
+            ]
+            return torch.cat(parts)
+
+    def loss(self, hidden: Tensor, batch: LmBatch) -> Tensor:
+        """The sum of losses of (N, P), against the sample or the whole vocabulary."""
+        targets, counts = batch.targets.flatten(), batch.counts.flatten()
+        if batch.negatives is None or self.log_chances is None:
+            with self.arithmetic():
+                return (self.head.losses(hidden, targets) * counts).sum()
+        if has_triton(hidden):
+            return self._fast_sampled_loss(hidden, targets, counts, batch.negatives)
+        sample = Sample(batch.negatives, self.log_chances)
+        return (self.head.sampled_losses(hidden, targets, sample) * counts).sum()
+
+    def _fast_sampled_loss(
+        self, hidden: Tensor, targets: Tensor, counts: Tensor, negatives: Tensor
+    ) -> Tensor:
+        from relmo.kernels.triton_softmax import sampled_loss
+
+        assert self.log_chances is not None
+        weight = self.head.weight.to(hidden.dtype)  # (V, P)
+        bias = self.head.bias - self.log_chances  # (V,)
+        column = torch.full_like(self.log_chances, -1, dtype=torch.int32)  # (V,)
+        column[negatives] = torch.arange(len(negatives), device=hidden.device, dtype=torch.int32)
+        return sampled_loss(
+            hidden, F.embedding(targets, weight), bias[targets], weight[negatives],
+            bias[negatives], column[targets], counts,
+        )  # fmt: skip
+
+    def arithmetic(self) -> AbstractContextManager[object]:
+        """bfloat16 for matrix products on a GPU, float32 on a CPU; weights stay float32."""
+        if self.head.weight.is_cuda:
+            return torch.autocast("cuda", torch.bfloat16)
+        return nullcontext()

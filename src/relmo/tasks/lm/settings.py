@@ -1,0 +1,139 @@
+"""A pretraining recipe: TOML -> frozen settings, with changes from the command line."""
+
+from __future__ import annotations
+
+import dataclasses
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from relmo.config import CharCnnConfig, ElmoConfig, LstmConfig, build, check_keys
+from relmo.errors import ConfigError
+from relmo.text.token_cache import CacheSettings
+from relmo.train.optim import OptimSettings
+from relmo.train.trainer import TrainSettings
+
+
+@dataclass(frozen=True, kw_only=True)
+class LmSettings:
+    """What a step is."""
+
+    vocabulary: int = 100_000
+    """Words of the softmax, boundaries and `<UNK>` among them."""
+    rows: int = 1024
+    """Streams of text read side by side, over all processes."""
+    window: int = 32
+    """Tokens of each stream per step, through which gradients flow."""
+    negatives: int = 8192
+    """Words of the sampled softmax; a vocabulary of at most twice that is scored in full."""
+    dropout: float = 0.1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """Everything that decides a pretraining run, besides the text."""
+
+    model: ElmoConfig = field(default_factory=ElmoConfig)
+    lm: LmSettings = field(default_factory=LmSettings)
+    data: CacheSettings = field(default_factory=CacheSettings)
+    training: TrainSettings = field(default_factory=lambda: TrainSettings(epochs=1))
+    optimizer: OptimSettings = field(default_factory=OptimSettings)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As TOML and run.json hold it."""
+        rest = {name: dataclasses.asdict(getattr(self, name)) for name in SECTIONS}
+        return {"model": self.model.to_dict(), **rest}
+
+
+SECTIONS = {
+    "lm": LmSettings,
+    "data": CacheSettings,
+    "training": TrainSettings,
+    "optimizer": OptimSettings,
+}
+
+
+def load_recipe(
+    name: str | Path, changes: Sequence[str] = (), minutes: float | None = None
+) -> Recipe:
+    """Read a recipe by the name of one in the package, or by its path.
+
+    Args:
+        name: "small", "base" … or a TOML file.
+        changes: "section.key=value" each, the value as TOML writes it.
+        minutes: bounds the run by time instead of what the recipe says.
+    """
+    values = _read_toml(name)
+    for change in changes:
+        _apply(values, change)
+    if minutes is not None:
+        training = values.setdefault("training", {})
+        for other in ("epochs", "steps"):
+            training.pop(other, None)
+        training["minutes"] = minutes
+    return make_recipe(values, str(name))
+
+
+def make_recipe(values: Mapping[str, Any], where: str) -> Recipe:
+    """Check and freeze what a TOML file holds."""
+    check_keys(values, {"model", *SECTIONS}, where)
+    model = dict(values.get("model", {}))
+    check_keys(model, {"name", "tokenizer", "char_cnn", "lstm"}, f"{where}: model")
+    return Recipe(
+        model=ElmoConfig(
+            tokens=build(CharCnnConfig, model.pop("char_cnn", {}), "char_cnn"),
+            lstm=build(LstmConfig, _without_clips(model.pop("lstm", {})), "lstm"),
+            **model,
+        ),
+        **{
+            name: build(kind, values.get(name, {}), f"{where}: {name}")
+            for name, kind in SECTIONS.items()
+        },
+    )
+
+
+def known_recipes() -> list[str]:
+    """Names of the recipes in the package."""
+    return sorted(path.stem for path in _folder().glob("*.toml"))
+
+
+def _without_clips(lstm: Mapping[str, Any]) -> dict[str, Any]:
+    """TOML has no null: a clip that a recipe leaves out is off, one that it names is on."""
+    return {"cell_clip": None, "output_clip": None, **lstm}
+
+
+def _read_toml(name: str | Path) -> dict[str, Any]:
+    path = Path(name)
+    if not path.is_file():
+        path = _folder() / f"{name}.toml"
+    if not path.is_file():
+        raise ConfigError(
+            f"no recipe {str(name)!r}: it is no file; the package has {', '.join(known_recipes())}"
+        )
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: not valid TOML ({error})") from error
+
+
+def _apply(values: dict[str, Any], change: str) -> None:
+    key, equals, text = change.partition("=")
+    if not equals:
+        raise ConfigError(f"{change!r}: write section.key=value, for instance lm.rows=256")
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text  # a bare word
+    *path, last = key.strip().split(".")
+    for part in path:
+        values = values.setdefault(part, {})
+        if not isinstance(values, dict):
+            raise ConfigError(f"{change!r}: {part!r} is no section")
+    values[last] = value
+
+
+def _folder() -> Path:
+    return Path(str(files("relmo"))) / "recipes" / "pretrain"

@@ -1,0 +1,197 @@
+"""Pretraining as a task: the biLM and its softmax, windows of text, perplexity on held-out text."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from relmo.config import CharCnnConfig, ElmoConfig
+from relmo.errors import ConfigError
+from relmo.nn import lm_head
+from relmo.nn.bilm import BiLM, initialize
+from relmo.nn.char_cnn import CharCnn
+from relmo.nn.lm_head import LmHead, Sampler
+from relmo.nn.state import zero_state
+from relmo.tasks.lm.data import UNKNOWN_ID, LmBatches, Speller
+from relmo.tasks.lm.evaluate import Scorer
+from relmo.tasks.lm.model import LmModel
+from relmo.tasks.lm.settings import LmSettings
+from relmo.tasks.lm.start_state import mean_state
+from relmo.text.characters import make_characters
+from relmo.text.lm_windows import Windows
+from relmo.text.token_cache import TokenCache
+from relmo.train.distributed import World
+from relmo.types import BiLmState, LstmState
+from relmo.weights.native import Native, Storage
+from relmo.weights.tensors import ModelFiles, build_bilm, tensors_of
+
+HELD_OUT_TOKENS = 200_000
+"""Held-out tokens that are scored while training."""
+
+
+class LmTask:
+    """Trains a biLM on a corpus.
+
+    Args:
+        config: the model's settings.
+        settings: what a step is.
+        cache: the corpus.
+        seed: of weights, shuffle and negatives.
+        world: the processes that take part.
+        init: a model to start from instead of random weights.
+    """
+
+    def __init__(
+        self,
+        config: ElmoConfig,
+        settings: LmSettings,
+        cache: TokenCache,
+        seed: int = 0,
+        world: World | None = None,
+        init: ModelFiles | None = None,
+    ) -> None:
+        self.world = world or World()
+        self.config, self.settings, self.cache = config, settings, cache
+        if not isinstance(config.tokens, CharCnnConfig):
+            raise ConfigError("pretraining reads words by their characters; give char_cnn settings")
+        self.lexicon = cache.lexicon(settings.vocabulary)
+        self.speller = _speller(cache.words, config.tokens, self.device)
+        self.sampler = _sampler(len(self.lexicon), settings.negatives, seed)
+        self.model = self._make_model(seed, init)
+        windows = Windows(
+            cache.train, settings.rows, settings.window, seed, self.world.rank, self.world.size
+        )
+        self.steps_per_epoch = windows.steps_per_epoch
+        self.batches = LmBatches(
+            windows, self.speller, len(self.lexicon), self.sampler, self.device
+        )
+        self.rows = settings.rows // self.world.size
+        self._state = zero_state(config.lstm, self.rows, like=self.model.head.weight.detach())
+        self._sum = torch.zeros(2, device=self.device)  # loss and targets since the last log
+
+    @property
+    def device(self) -> torch.device:
+        """Where the run computes."""
+        return self.world.device
+
+    def loss(self, step: int) -> Tensor:
+        """Loss per token of one window; the state goes on to the next."""
+        batch = self.batches[step]
+        total: Tensor
+        total, self._state = self.model(batch, self._state)
+        self._sum += torch.stack([total.detach(), batch.counts.sum()])
+        return total / batch.counts.numel()
+
+    def measures(self) -> dict[str, float]:
+        """The loss per target since the last call, under its own name."""
+        total, count = self._sum.tolist()
+        self._sum.zero_()
+        name = "full_softmax_loss" if self.sampler is None else "sampled_softmax_loss"
+        return {name: total / max(count, 1.0)}
+
+    def evaluate(self) -> dict[str, float]:
+        """Full-softmax perplexity of held-out documents."""
+        documents = self.held_out()
+        if not documents:
+            return {}
+        found = self.scorer().perplexity(documents)
+        return {f"held_out_{name}": value for name, value in found.to_dict().items()}
+
+    def held_out(self, max_tokens: int = HELD_OUT_TOKENS) -> list[NDArray[np.int64]]:
+        """Held-out documents, from the first up to a number of tokens."""
+        part = self.cache.held_out
+        count = int(np.searchsorted(part.documents, max_tokens))
+        last = min(max(count, 1), len(part.documents) - 1)
+        return [part.document(i).astype(np.int64) for i in range(last)]
+
+    def scorer(self) -> Scorer:
+        """Scores the corpus's own ids."""
+        return Scorer(self.model.bilm, self.model.head, self._token_vectors, self._target_of)
+
+    def state(self) -> dict[str, Tensor]:
+        """The carried state of all rows."""
+        s = self._state
+        return {
+            "forward.h": s.forward.h,
+            "forward.c": s.forward.c,
+            "backward.h": s.backward.h,
+            "backward.c": s.backward.c,
+        }
+
+    def load_state(self, state: dict[str, Tensor]) -> None:
+        """Take up the carried state of a checkpoint."""
+        s = {name: tensor.to(self.device) for name, tensor in state.items()}
+        self._state = BiLmState(
+            LstmState(s["forward.h"], s["forward.c"]), LstmState(s["backward.h"], s["backward.c"])
+        )
+
+    def save_model(
+        self,
+        folder: Path,
+        training: dict[str, Any],
+        storage: Storage = "float32",
+        shard_bytes: int | None = None,
+    ) -> None:
+        """Write the model with its softmax, its start state and how it came to be."""
+        start = mean_state(self.model.bilm, self._token_vectors, self.held_out())
+        tensors = dict(tensors_of(self.model.bilm))
+        config = dataclasses.replace(self.config, training=training)
+        if start is not None:
+            config = dataclasses.replace(config, start="stored")
+            tensors |= start
+        head = {n: t.detach().cpu() for n, t in self.model.head.state_dict().items()}
+        files = ModelFiles(config, tensors, self.lexicon, lambda: head)
+        Native().write(folder, files, shard_bytes, storage)
+
+    def _make_model(self, seed: int, init: ModelFiles | None) -> LmModel:
+        head = LmHead(len(self.lexicon), self.config.lstm.output_width)
+        lm_head.initialize(head, torch.Generator().manual_seed(seed + 1))
+        if init is None:
+            bilm = initialize(BiLM(self.config), seed)
+        else:
+            bilm = build_bilm(init).requires_grad_(True)
+            _take_over_softmax(head, self.lexicon.words, init)
+        chances = None
+        if self.sampler is not None:
+            chances = torch.from_numpy(np.log(self.sampler.chances)).float()
+        model = LmModel(bilm, head, self.speller.table, chances, self.settings.dropout)
+        return model.to(self.device)
+
+    def _token_vectors(self, words: NDArray[np.int64]) -> Tensor:
+        cnn = self.model.bilm.token_layer
+        assert isinstance(cnn, CharCnn)
+        ids = self.speller.table[torch.from_numpy(words).to(self.device)]
+        with self.model.arithmetic():
+            return torch.cat([cnn(part) for part in torch.split(ids, 2048)])
+
+    def _target_of(self, words: NDArray[np.int64]) -> NDArray[np.int64]:
+        return np.where(words < len(self.lexicon), words, UNKNOWN_ID)
+
+
+def _speller(words: Sequence[str], config: CharCnnConfig, device: torch.device) -> Speller:
+    widest = max(size for size, _ in config.filters)
+    return Speller(words, make_characters(config), widest, device)
+
+
+def _sampler(num_words: int, negatives: int, seed: int) -> Sampler | None:
+    """Draws negatives, or None where the vocabulary is small enough to be scored in full."""
+    return Sampler(num_words, negatives, seed) if num_words > 2 * negatives else None
+
+
+def _take_over_softmax(head: LmHead, words: Sequence[str], init: ModelFiles) -> None:
+    """Rows of words that the other model knows too; the others keep their random start."""
+    if init.lm_head is None or init.lexicon is None:
+        return
+    tensors = init.lm_head()
+    known = [i for i, word in enumerate(words) if word in init.lexicon]
+    theirs = init.lexicon.rows([words[i] for i in known])
+    with torch.no_grad():
+        head.weight[known] = tensors["weight"][theirs]
+        head.bias[known] = tensors["bias"][theirs]

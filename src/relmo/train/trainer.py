@@ -1,0 +1,214 @@
+"""The loop: loss, gradients, a step; now and then a log line, a score, a checkpoint.
+
+A step depends on the weights, the optimiser, the carried state and its own number alone: random
+numbers are seeded anew for each step. So a run that was killed and resumed gives the same losses,
+to the bit on a CPU.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from relmo.errors import ConfigError, RelmoError
+from relmo.train.checkpoint import Progress, load_checkpoint, save_checkpoint
+from relmo.train.distributed import (
+    World,
+    average_gradients,
+    gather_state,
+    share_of,
+    wait,
+)
+from relmo.train.optim import OptimSettings, make_optimizer, rate_at, set_rate
+from relmo.train.record import append_metrics, drop_metrics_after
+from relmo.train.task import Task
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainSettings:
+    """How long, and how often to look."""
+
+    epochs: float | None = None
+    steps: int | None = None
+    minutes: float | None = None
+    """Exactly one of these three bounds the run; the learning rate's way is laid over it."""
+    accumulate: int = 1
+    """Steps whose gradients are added up before the weights change."""
+    log_every: int = 100
+    evaluate_every: int = 0
+    """Steps between scores on held-out data; 0 scores at the end alone."""
+    checkpoint_every: int = 0
+    """Steps between checkpoints; 0 makes none."""
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        given = [self.epochs, self.steps, self.minutes]
+        if sum(value is not None for value in given) != 1 or not all(
+            v is None or v > 0 for v in given
+        ):
+            raise ConfigError("give exactly one of epochs, steps and minutes, above zero")
+
+
+class Diverged(RelmoError):
+    """The loss is no longer a number."""
+
+
+class Trainer:
+    """Trains a task, in a folder of its own.
+
+    Args:
+        task: what to train.
+        settings: how long.
+        optim: how.
+        folder: gets metrics.jsonl and checkpoint/.
+        world: the processes that take part.
+        report: called with each line of metrics.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        settings: TrainSettings,
+        optim: OptimSettings,
+        folder: Path,
+        world: World | None = None,
+        report: Callable[[dict[str, Any]], None] = lambda _: None,
+    ) -> None:
+        self.task, self.settings, self.optim = task, settings, optim
+        self.folder, self.world, self.report = folder, world or World(), report
+        self.optimizer = make_optimizer(task.model, optim)
+        self.step = 0
+        self._before = 0.0  # seconds of earlier processes of this run
+        self._started = time.monotonic()
+
+    def fit(self, resume: bool = False) -> dict[str, float]:
+        """Train to the end; give the last scores."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        if resume:
+            self._resume()
+        drop_metrics_after(self.folder / "metrics.jsonl", self.step if resume else -1)
+        self._started = time.monotonic()
+        self._logged = self.step, self.seconds
+        while self.progress < 1:
+            loss = self._train_step()
+            self.step += 1
+            self._look(loss)
+        if self.settings.checkpoint_every:
+            self._save()
+        return self._evaluate()
+
+    @property
+    def seconds(self) -> float:
+        """Time this run has trained, earlier processes included."""
+        return self._before + time.monotonic() - self._started
+
+    @property
+    def total_steps(self) -> int | None:
+        """Steps of the run; None where time bounds it."""
+        if self.settings.steps is not None:
+            return self.settings.steps
+        if self.settings.epochs is None:
+            return None
+        per_epoch = self.task.steps_per_epoch / self.settings.accumulate
+        return max(1, round(self.settings.epochs * per_epoch))
+
+    @property
+    def progress(self) -> float:
+        """Share of the run that is done."""
+        if self.total_steps is not None:
+            return self.step / self.total_steps
+        assert self.settings.minutes is not None
+        return self.seconds / (60 * self.settings.minutes)
+
+    def _train_step(self) -> torch.Tensor:
+        set_rate(self.optimizer, rate_at(self.progress, self.optim))
+        total = torch.zeros((), device=self.world.device)
+        self.task.model.train()
+        for part in range(self.settings.accumulate):
+            number = self.step * self.settings.accumulate + part
+            torch.manual_seed(hash((self.settings.seed, number, self.world.rank)) % 2**63)
+            loss = self.task.loss(number) / self.settings.accumulate
+            loss.backward()  # type: ignore[no-untyped-call]
+            total += loss.detach()
+        average_gradients(self.task.model, self.world)
+        if self.optim.clip_norm:
+            torch.nn.utils.clip_grad_norm_(self.task.model.parameters(), self.optim.clip_norm)
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        return total
+
+    def _look(self, loss: torch.Tensor) -> None:
+        """Log, score and save where it is time to."""
+        s = self.settings
+        if self.step % s.log_every == 0:
+            self._log(loss.item())
+        if s.evaluate_every and self.step % s.evaluate_every == 0 and self.progress < 1:
+            self._evaluate()
+        if s.checkpoint_every and self.step % s.checkpoint_every == 0:
+            self._save()
+
+    def _log(self, loss: float) -> None:
+        if not math.isfinite(loss):
+            raise Diverged(
+                f"the loss is {loss} at step {self.step}; lower learning_rate and resume from the "
+                f"last checkpoint, or start again"
+            )
+        steps, seconds = self.step - self._logged[0], self.seconds - self._logged[1]
+        self._logged = self.step, self.seconds
+        left = (1 - self.progress) / max(self.progress, 1e-9) * self.seconds
+        self._write(
+            {
+                "loss": loss,
+                "rate": self.optimizer.param_groups[0]["lr"],
+                "steps_per_second": steps / max(seconds, 1e-9),
+                "seconds_left": left,
+                **self.task.measures(),
+            }
+        )
+
+    def _evaluate(self) -> dict[str, float]:
+        """Score on the main process; time spent so does not count as training."""
+        start = time.monotonic()
+        scores: dict[str, float] = {}
+        if self.world.is_main:
+            self.task.model.eval()
+            with torch.no_grad():
+                scores = self.task.evaluate()
+            self._write(scores)
+        wait(self.world)
+        self._started += time.monotonic() - start
+        return scores
+
+    def _write(self, values: dict[str, Any]) -> None:
+        epoch = self.step * self.settings.accumulate / self.task.steps_per_epoch
+        line = {"step": self.step, "epoch": round(epoch, 4), "seconds": round(self.seconds, 2)}
+        if self.world.is_main:
+            append_metrics(self.folder / "metrics.jsonl", {**line, **values})
+            self.report({**line, **values})
+
+    def _save(self) -> None:
+        carried = gather_state(self.task.state(), self.world)
+        if self.world.is_main:
+            place = Progress(self.step, self.seconds)
+            save_checkpoint(
+                self.folder / "checkpoint", place, self.task.model, self.optimizer, carried
+            )
+        wait(self.world)
+
+    def _resume(self) -> None:
+        found = load_checkpoint(self.folder / "checkpoint", self.task.model, self.optimizer)
+        if found is not None:
+            place, carried = found
+            self.step, self._before = place.step, place.seconds
+            self.task.load_state(share_of(carried, self.world))
+
+
+def describe(settings: TrainSettings, optim: OptimSettings) -> dict[str, Any]:
+    """Both settings as a record holds them."""
+    return {"training": asdict(settings), "optimizer": asdict(optim)}
