@@ -64,7 +64,7 @@ class Windows:
                 f"use fewer rows or shorter windows"
             )
         share = rows // world_size
-        self._mine = np.arange(rank * share, (rank + 1) * share)  # (R of this process,)
+        self.mine = np.arange(rank * share, (rank + 1) * share)  # (R of this process,)
         self._epoch = -1
         self._order = self._starts = np.zeros(0, np.int64)
 
@@ -72,7 +72,7 @@ class Windows:
         epoch, k = divmod(step, self.steps_per_epoch)
         self._shuffle(epoch)
         T = self.length
-        first = self._mine * self.row_tokens  # (R,)
+        first = self.mine * self.row_tokens  # (R,)
         ahead = np.arange(k * T, k * T + T + 1)[:, None] + first  # (T + 1, R)
         behind = first + self.row_tokens - 1 - np.arange(k * T, k * T + T + 1)[:, None]
         tokens = self._at(np.stack([ahead, behind]))  # (2, T + 1, R)

@@ -25,7 +25,7 @@ def random_tokens(N=5, V=7, P=3) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def sample_of(words: list[int], chances) -> Sample:
-    return Sample(torch.tensor(words), torch.tensor(chances).log())
+    return Sample(torch.tensor(words, dtype=torch.int64), torch.tensor(chances).log())
 
 
 def law_of(V: int) -> np.ndarray:
@@ -72,9 +72,7 @@ def test_a_target_that_is_the_only_negative_costs_nothing():
     head, (hidden, _) = random_head(), random_tokens()
     targets = torch.full((5,), 3)
     for words in ([3], []):
-        sample = sample_of(words, [0.5] * 7)
-        sample = Sample(sample.words.long(), sample.log_chances)
-        assert not head.sampled_losses(hidden, targets, sample).any()
+        assert not head.sampled_losses(hidden, targets, sample_of(words, [0.5] * 7)).any()
 
 
 def test_with_every_word_drawn_for_certain_the_sampled_loss_is_the_full_one():

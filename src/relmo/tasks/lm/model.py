@@ -14,7 +14,7 @@ from relmo.nn.char_cnn import CharCnn
 from relmo.nn.lm_head import LmHead, Sample
 from relmo.nn.pair import read_pair
 from relmo.tasks.lm.data import LmBatch
-from relmo.types import BiLmState
+from relmo.types import BiLmState, LstmState
 
 
 class LmModel(nn.Module):
@@ -48,7 +48,7 @@ class LmModel(nn.Module):
         dropout = self.dropout if self.training else 0.0
         vectors = self.token_vectors(batch)  # (U, P)
         x = F.embedding(batch.index, vectors)  # (2, T, B, P)
-        layers, state = read_pair(self.bilm, x, state, dropout)
+        layers, state = read_pair(self.bilm, x, _wiped(state, batch.keeps), dropout)
         hidden = F.dropout(layers[-1], dropout).flatten(0, 2)  # (2TB, P)
         return self.loss(hidden, batch), state
 
@@ -94,3 +94,12 @@ class LmModel(nn.Module):
         if self.head.weight.is_cuda:
             return torch.autocast("cuda", torch.bfloat16)
         return nullcontext()
+
+
+def _wiped(state: BiLmState, keeps: Tensor) -> BiLmState:
+    """The state with the rows at zero whose memory is wiped; keeps is (2, B)."""
+    forward, backward = keeps.unsqueeze(-1)  # each (B, 1)
+    return BiLmState(
+        LstmState(state.forward.h * forward, state.forward.c * forward),
+        LstmState(state.backward.h * backward, state.backward.c * backward),
+    )

@@ -30,6 +30,8 @@ class LmSettings:
     negatives: int = 8192
     """Words of the sampled softmax; a vocabulary of at most twice that is scored in full."""
     dropout: float = 0.1
+    forget: float = 0.03
+    """Chance per step that a stream's memory is wiped, so that the model learns to begin."""
 
 
 @dataclass(frozen=True, kw_only=True)

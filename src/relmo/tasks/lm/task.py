@@ -70,7 +70,7 @@ class LmTask:
         )
         self.steps_per_epoch = windows.steps_per_epoch
         self.batches = LmBatches(
-            windows, self.speller, len(self.lexicon), self.sampler, self.device
+            windows, self.speller, len(self.lexicon), self.sampler, self.device, settings.forget
         )
         self.rows = settings.rows // self.world.size
         self._state = zero_state(config.lstm, self.rows, like=self.model.head.weight.detach())

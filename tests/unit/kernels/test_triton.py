@@ -1,0 +1,255 @@
+"""The Triton kernels against plain torch: values and every gradient.
+
+On a CPU they run under Triton's interpreter, which must be switched on before Triton is imported.
+So the file also runs as a program: a process of its own computes all errors and prints them once.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+import torch
+
+import relmo
+from relmo.errors import ConfigError
+from relmo.kernels import reference
+from relmo.kernels.reference import LstmWeights
+
+TOLERANCE = {torch.float32: 2e-6, torch.bfloat16: 2e-2}
+"""Largest error allowed in any tensor, relative in norm."""
+CLIPPED_BFLOAT16 = 8e-2
+"""The same for gradients through clips: a value near its bound may round to the other side of it,
+and then its gradient is there or not."""
+
+LSTM_CASES = {  # T, B, P, H, cell_clip, output_clip, how x lies in memory
+    "no clips": (3, 2, 5, 7, None, None, "plain"),
+    "cell clip": (3, 2, 5, 7, 0.3, None, "plain"),
+    "output clip": (3, 2, 5, 7, None, 0.2, "plain"),
+    "both clips": (3, 2, 5, 7, 0.3, 0.2, "plain"),
+    "clips that are whole numbers": (3, 2, 5, 7, 1, 1, "plain"),
+    "one of everything": (1, 1, 1, 1, None, None, "plain"),
+    "one row of many steps": (9, 1, 3, 2, 0.3, 0.2, "plain"),
+    "cells of more than one block": (2, 2, 3, 1030, 0.3, 0.2, "plain"),
+    "x batch first": (3, 2, 5, 7, None, None, "batch first"),
+    "x with gaps": (3, 2, 5, 7, None, None, "gaps"),
+}
+SOFTMAX_CASES = {  # N, S, P, tokens at a time, size of the scores
+    "some hits": (7, 5, 3, 100, 1.0),
+    "one negative": (4, 1, 2, 100, 1.0),
+    "one token": (1, 33, 3, 100, 1.0),
+    "a full block": (5, 16, 4, 100, 1.0),
+    "several pieces": (10, 9, 3, 4, 1.0),
+    "scores beyond what exp can hold": (6, 9, 3, 100, 100.0),
+}
+WEIGHTS = LstmWeights._fields
+SOFTMAX_INPUTS = ("hidden", "target", "target_bias", "negatives", "negative_bias")
+
+pytestmark = pytest.mark.skipif(
+    find_spec("triton") is None, reason="Triton is not installed: pip install triton"
+)
+needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+
+
+@pytest.fixture(scope="module")
+def interpreted() -> dict[str, dict[str, float]]:
+    """Errors of every case under the interpreter."""
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(Path(relmo.__file__).parents[1]),
+        "TRITON_INTERPRET": "1",
+    }
+    done = subprocess.run(
+        [sys.executable, __file__], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize("case", LSTM_CASES)
+def test_the_lstm_and_its_gradients_are_the_references(case, interpreted):
+    errors = interpreted[case]
+    assert set(errors) == {"outputs", "h", "c", "d x", *(f"d {name}" for name in WEIGHTS)}
+    assert max(errors.values()) < TOLERANCE[torch.float32], errors
+
+
+@pytest.mark.parametrize("case", SOFTMAX_CASES)
+def test_the_sampled_loss_and_its_gradients_are_plain_torchs(case, interpreted):
+    errors = interpreted[case]
+    assert set(errors) == {"loss", *(f"d {name}" for name in SOFTMAX_INPUTS)}
+    assert max(errors.values()) < TOLERANCE[torch.float32], errors
+
+
+@pytest.mark.parametrize("case", ["lstm in bfloat16", "softmax in bfloat16"])
+def test_bfloat16_is_near_float32(case, interpreted):
+    assert max(interpreted[case].values()) < TOLERANCE[torch.bfloat16], interpreted[case]
+
+
+def test_what_the_lstm_cannot_do_is_refused(interpreted):
+    assert interpreted["refused"] == {
+        "no projection": "ConfigError",
+        "a second backward pass": "RuntimeError",
+        "a gradient of a gradient": "RuntimeError",
+    }
+
+
+@pytest.mark.gpu
+@needs_cuda
+@pytest.mark.parametrize(("T", "B", "P", "H"), [(8, 33, 64, 1030), (5, 1, 16, 24)])
+def test_on_a_gpu_the_lstm_in_bfloat16_is_near_the_reference_in_float32(T, B, P, H):
+    errors = lstm_errors(T, B, P, H, None, None, "plain", "cuda", torch.bfloat16)
+    assert max(errors.values()) < TOLERANCE[torch.bfloat16], errors
+
+
+@pytest.mark.gpu
+@needs_cuda
+def test_on_a_gpu_clips_in_bfloat16_are_near_the_references_in_float32():
+    errors = lstm_errors(8, 33, 64, 1030, 0.3, 0.2, "plain", "cuda", torch.bfloat16)
+    values = [errors.pop(name) for name in ("outputs", "h", "c")]
+    assert max(values) < TOLERANCE[torch.bfloat16], values
+    assert max(errors.values()) < CLIPPED_BFLOAT16, errors
+
+
+@pytest.mark.gpu
+@needs_cuda
+@pytest.mark.parametrize("S", [100, 1000, 4096])
+def test_on_a_gpu_the_sampled_loss_in_bfloat16_is_near_plain_torch_in_float32(S):
+    errors = softmax_errors(100, S, 64, 64, 1.0, "cuda", torch.bfloat16)
+    assert max(errors.values()) < TOLERANCE[torch.bfloat16], errors
+
+
+def lstm_inputs(T, B, P, H, layout, device, dtype):
+    """x, h, c and weights, all of values that the dtype holds."""
+    generator = torch.Generator().manual_seed(1)
+
+    def random(*shape, scale):
+        values = scale * torch.randn(shape, generator=generator)
+        return values.to(dtype).to(device)
+
+    x, h, c = random(2, T, B, P, scale=1.0), random(2, B, P, scale=0.3), random(2, B, H, scale=0.3)
+    if layout == "batch first":
+        x = x.transpose(1, 2).contiguous().transpose(1, 2)
+    elif layout == "gaps":
+        x = torch.cat([x, x], 1)[:, :T]
+    weights = LstmWeights(
+        input=random(2, 4 * H, P, scale=P**-0.5),
+        recurrent=random(2, 4 * H, P, scale=P**-0.5),
+        bias=random(2, 4 * H, scale=0.5),
+        projection=random(2, P, H, scale=H**-0.5),
+    )
+    return x.requires_grad_(), h, c.float(), LstmWeights(*(w.requires_grad_() for w in weights))
+
+
+def lstm_errors(T, B, P, H, cell_clip, output_clip, layout, device, dtype):
+    """How far outputs, state and gradients are from the reference in float32."""
+    from relmo.kernels import triton_lstm
+
+    x, h, c, weights = lstm_inputs(T, B, P, H, layout, device, dtype)
+    found = triton_lstm.paired_lstm(x, h, c, weights, cell_clip, output_clip)
+    exact = [tensor.detach().float().requires_grad_() for tensor in (x, *weights)]
+    wanted = reference.paired_lstm(
+        exact[0], h.float(), c, LstmWeights(*exact[1:]), cell_clip, output_clip
+    )
+    for values, clip in ((wanted[2], cell_clip), (wanted[1], output_clip)):
+        if clip is not None and clip < 1:
+            assert 0 < (values.abs() == clip).float().mean() < 1, "all or nothing is clipped"
+    pull = torch.randn(wanted[0].shape, generator=torch.Generator().manual_seed(2)).to(device)
+    gradients = torch.autograd.grad(found[0], (x, *weights), pull.to(dtype))
+    wanted_gradients = torch.autograd.grad(wanted[0], exact, pull.to(dtype).float())
+    names = ["outputs", "h", "c", "d x", *(f"d {name}" for name in WEIGHTS)]
+    pairs = zip([*found, *gradients], [*wanted, *wanted_gradients], strict=True)
+    return {name: error(*pair) for name, pair in zip(names, pairs, strict=True)}
+
+
+def softmax_errors(N, S, P, rows, size, device, dtype):
+    """How far the loss and its gradients are from plain torch in float32."""
+    from relmo.kernels import triton_softmax
+
+    generator = torch.Generator().manual_seed(3)
+    hidden, target = (size * torch.randn(N, P, generator=generator) for _ in range(2))
+    negatives = torch.randn(S, P, generator=generator)
+    biases = (torch.randn(n, generator=generator).to(device) for n in (N, S))
+    hits = torch.randint(-1, S, (N,), generator=generator, dtype=torch.int32).to(device)
+    hits[::3] = -1
+    scale = torch.rand(N, generator=generator).to(device) / N
+    scale[-1:] *= 0.0 if N > 1 else 1.0  # a token that does not count
+    hidden, target, negatives = (t.to(dtype).to(device) for t in (hidden, target, negatives))
+    target_bias, negative_bias = biases
+    inputs = [hidden, target, target_bias, negatives, negative_bias]
+    inputs = [tensor.requires_grad_() for tensor in inputs]
+    exact = [tensor.detach().float().requires_grad_() for tensor in inputs]
+    triton_softmax.ROWS = rows
+    found = triton_softmax.sampled_loss(*inputs, hits, scale)
+    wanted = plain_sampled_loss(*exact, hits, scale)
+    gradients = torch.autograd.grad(3 * found, inputs)
+    wanted_gradients = torch.autograd.grad(3 * wanted, exact)
+    names = ["loss", *(f"d {name}" for name in SOFTMAX_INPUTS)]
+    pairs = zip([found, *gradients], [wanted, *wanted_gradients], strict=True)
+    return {name: error(*pair) for name, pair in zip(names, pairs, strict=True)}
+
+
+def plain_sampled_loss(hidden, target, target_bias, negatives, negative_bias, hits, scale):
+    own = (hidden * target).sum(-1) + target_bias  # (N,)
+    scores = hidden @ negatives.T + negative_bias  # (N, S)
+    is_own = torch.arange(len(negatives), device=hits.device) == hits.unsqueeze(1)
+    scores = torch.cat([own.unsqueeze(1), scores.masked_fill(is_own, float("-inf"))], 1)
+    return (scale * (torch.logsumexp(scores, 1) - own)).sum()
+
+
+def error(found, wanted) -> float:
+    """The norm of the difference, as a share of the wanted norm."""
+    assert found.shape == wanted.shape
+    return ((found - wanted).norm() / wanted.norm()).item()
+
+
+def refusals() -> dict[str, str]:
+    """What each thing that the LSTM cannot do raises."""
+    from relmo.kernels.triton_lstm import paired_lstm
+
+    x, h, c, weights = lstm_inputs(2, 1, 2, 3, "plain", "cpu", torch.float32)
+
+    def without_projection():
+        paired_lstm(x, h, c, weights._replace(projection=None))
+
+    def backward_twice():
+        total = paired_lstm(x, h, c, weights)[0].sum()
+        for _ in range(2):
+            total.backward(retain_graph=True)
+
+    def gradient_of_a_gradient():
+        total = paired_lstm(x, h, c, weights)[0].sum()
+        slope = torch.autograd.grad(total, x, create_graph=True)[0]
+        slope.sum().backward()
+
+    return {
+        "no projection": raised(without_projection),
+        "a second backward pass": raised(backward_twice),
+        "a gradient of a gradient": raised(gradient_of_a_gradient),
+    }
+
+
+def raised(run) -> str:
+    try:
+        run()
+    except (ConfigError, RuntimeError) as error:
+        return type(error).__name__
+    return "nothing"
+
+
+def all_errors() -> dict[str, dict[str, float] | dict[str, str]]:
+    exact, coarse = ("cpu", torch.float32), ("cpu", torch.bfloat16)
+    return {
+        **{case: lstm_errors(*sizes, *exact) for case, sizes in LSTM_CASES.items()},
+        **{case: softmax_errors(*sizes, *exact) for case, sizes in SOFTMAX_CASES.items()},
+        "lstm in bfloat16": lstm_errors(4, 3, 16, 24, None, None, "plain", *coarse),
+        "softmax in bfloat16": softmax_errors(20, 50, 16, 8, 1.0, *coarse),
+        "refused": refusals(),
+    }
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    print(json.dumps(all_errors()))  # noqa: T201
