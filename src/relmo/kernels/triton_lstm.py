@@ -82,8 +82,8 @@ class _PairedLstm(torch.autograd.Function):
         ms = x.new_empty(2, T, B, H)  # the cell's output before the projection
         hs[:, 0], cs[:, 0] = h, c
         for t in range(T):
-            gate = gates[:, t]  # (2, B, 4H), becomes the gates' activations in place
-            torch.baddbmm(gate, hs[:, t], w_recurrent.mT, out=gate)
+            gate = gates[:, t]  # (2, B, 4H), the sums; activations are made again going back
+            gate.baddbmm_(hs[:, t], w_recurrent.mT)  # in place: `out=` would copy it first
             step_forward(gate, cs[:, t], cs[:, t + 1], ms[:, t], cell_clip)
             torch.bmm(ms[:, t], w_projection.mT, out=hs[:, t + 1])
             if output_clip is not None:
@@ -98,24 +98,21 @@ class _PairedLstm(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, d_outputs: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
-        if ctx.is_spent:  # what it would read now are gradients, no longer activations
+        if ctx.is_spent:  # what it would read now are gradients, no longer gate sums
             raise RuntimeError("this LSTM's backward pass runs once; it overwrites its memory")
         ctx.is_spent = True
         x, gates, hs, cs, ms, w_input, w_recurrent, w_projection = ctx.saved_tensors
         cell_clip, output_clip = ctx.clips
         _, T, B, P = x.shape
         H = ms.shape[-1]
-        d_outputs = d_outputs.contiguous()
-        d_hs = x.new_empty(2, T, B, P)  # contiguous, whatever x is
+        d_hs = d_outputs.clone(memory_format=torch.contiguous_format)  # (2, T, B, P)
         d_c = torch.zeros_like(cs[:, 0])  # (2, B, H) float32
         d_m = torch.empty_like(ms[:, 0])  # (2, B, H)
-        d_gates = gates  # written over the activations, step by step
+        d_gates = gates  # written over the sums, step by step
         for t in reversed(range(T)):
             d_h = d_hs[:, t]
-            if t == T - 1:
-                d_h.copy_(d_outputs[:, t])
-            else:
-                torch.baddbmm(d_outputs[:, t], d_gates[:, t + 1], w_recurrent, out=d_h)
+            if t < T - 1:
+                d_h.baddbmm_(d_gates[:, t + 1], w_recurrent)
             if output_clip is not None:
                 d_h.mul_(hs[:, t + 1].abs() < output_clip)
             torch.bmm(d_h, w_projection, out=d_m)
@@ -132,7 +129,7 @@ class _PairedLstm(torch.autograd.Function):
 def step_forward(
     gates: Tensor, c: Tensor, new_c: Tensor, m: Tensor, cell_clip: float | None
 ) -> None:
-    """Gate sums (2, B, 4H) -> activations in place; writes new cell and output (2, B, H)."""
+    """Gate sums (2, B, 4H) -> the new cell and its output (2, B, H)."""
     _, B, H = c.shape
     _forward_kernel[(triton.cdiv(H, BLOCK), 2 * B)](
         gates, c, new_c, m, gates.stride(0), c.stride(0), m.stride(0), B, H,
@@ -143,7 +140,7 @@ def step_forward(
 def step_backward(
     gates: Tensor, c: Tensor, new_c: Tensor, d_m: Tensor, d_c: Tensor, cell_clip: float | None
 ) -> None:
-    """Activations -> gradients of the gate sums in place; carries the cell's gradient back."""
+    """Gate sums -> their gradients, in place; carries the cell's gradient one step back."""
     _, B, H = c.shape
     _backward_kernel[(triton.cdiv(H, BLOCK), 2 * B)](
         gates, c, new_c, d_m, d_c, gates.stride(0), c.stride(0), B, H,
@@ -177,10 +174,6 @@ def _forward_kernel(
     tl.store(new_c + cell, new, mask=there)
     output = m + direction.to(tl.int64) * m_stride + b.to(tl.int64) * H + column
     tl.store(output, (o * _tanh(new)).to(m.dtype.element_ty), mask=there)
-    tl.store(gate, i.to(gates.dtype.element_ty), mask=there)
-    tl.store(gate + H, f.to(gates.dtype.element_ty), mask=there)
-    tl.store(gate + 2 * H, g.to(gates.dtype.element_ty), mask=there)
-    tl.store(gate + 3 * H, o.to(gates.dtype.element_ty), mask=there)
 
 
 @triton.jit
@@ -193,10 +186,10 @@ def _backward_kernel(
     direction, b = row // B, row % B
     there = column < H
     gate = gates + direction.to(tl.int64) * gates_stride + b.to(tl.int64) * 4 * H + column
-    i = tl.load(gate, mask=there, other=0.0).to(tl.float32)
-    f = tl.load(gate + H, mask=there, other=0.0).to(tl.float32)
-    g = tl.load(gate + 2 * H, mask=there, other=0.0).to(tl.float32)
-    o = tl.load(gate + 3 * H, mask=there, other=0.0).to(tl.float32)
+    i = tl.sigmoid(tl.load(gate, mask=there, other=0.0).to(tl.float32))
+    f = tl.sigmoid(tl.load(gate + H, mask=there, other=0.0).to(tl.float32))
+    g = _tanh(tl.load(gate + 2 * H, mask=there, other=0.0).to(tl.float32))
+    o = tl.sigmoid(tl.load(gate + 3 * H, mask=there, other=0.0).to(tl.float32))
     cell = direction.to(tl.int64) * c_stride + b.to(tl.int64) * H + column
     new = tl.load(new_c + cell, mask=there, other=0.0)
     old = tl.load(c + cell, mask=there, other=0.0)

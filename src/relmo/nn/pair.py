@@ -14,28 +14,30 @@ from torch import Tensor
 
 from relmo.kernels.reference import LstmWeights, with_forget_bias
 from relmo.kernels.select import paired_lstm
-from relmo.nn.bilm import BiLM
-from relmo.nn.lstm import LstmLayer
+from relmo.nn.lstm import LstmLayer, LstmStack
 from relmo.types import BiLmState, LstmState
 
 
 def read_pair(
-    bilm: BiLM, x: Tensor, state: BiLmState, dropout: float = 0.0
+    forward_lstm: LstmStack,
+    backward_lstm: LstmStack,
+    x: Tensor,
+    state: BiLmState,
+    dropout: float = 0.0,
 ) -> tuple[list[Tensor], BiLmState]:
     """Each layer's outputs (2, T, B, P), forward then backward, from token vectors (2, T, B, P).
 
     Dropout, in training, falls on what each layer reads; a skip connection goes around it.
     """
-    config = bilm.config.lstm
+    config = forward_lstm.config
     layers, hs, cs = [], [], []
     for depth in range(config.num_layers):
         h = torch.stack([state.forward.h[depth], state.backward.h[depth]])  # (2, B, P)
         c = torch.stack([state.forward.c[depth], state.backward.c[depth]])  # (2, B, H)
         read = F.dropout(x, dropout) if dropout else x
-        y, h, c = paired_lstm(
-            read, h.to(x.dtype), c, _weights(bilm, depth, x.dtype), config.cell_clip,
-            config.output_clip,
-        )  # fmt: skip
+        weights = _weights(forward_lstm, backward_lstm, depth, x.dtype)
+        clips = config.cell_clip, config.output_clip
+        y, h, c = paired_lstm(read, h.to(x.dtype), c, weights, *clips)
         x = y + x if depth > 0 and config.has_skips else y
         layers.append(x)
         hs.append(h.to(c.dtype))
@@ -44,11 +46,11 @@ def read_pair(
     return layers, BiLmState(LstmState(h[:, 0], c[:, 0]), LstmState(h[:, 1], c[:, 1]))
 
 
-def _weights(bilm: BiLM, depth: int, dtype: torch.dtype) -> LstmWeights:
+def _weights(
+    forward_lstm: LstmStack, backward_lstm: LstmStack, depth: int, dtype: torch.dtype
+) -> LstmWeights:
     """One layer's weights of both directions, stacked, in the dtype of the arithmetic."""
-    pair = [
-        cast("LstmLayer", stack.layers[depth]) for stack in (bilm.forward_lstm, bilm.backward_lstm)
-    ]
+    pair = [cast("LstmLayer", stack.layers[depth]) for stack in (forward_lstm, backward_lstm)]
 
     def stacked(parts: list[Tensor]) -> Tensor:
         return torch.stack([part.to(dtype) for part in parts])

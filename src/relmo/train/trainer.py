@@ -180,9 +180,9 @@ class Trainer:
             self.task.model.eval()
             with torch.no_grad():
                 scores = self.task.evaluate()
-            self._write(scores)
         wait(self.world)
         self._started += time.monotonic() - start
+        self._write(scores)
         return scores
 
     def _write(self, values: dict[str, Any]) -> None:

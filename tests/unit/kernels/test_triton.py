@@ -21,19 +21,19 @@ from relmo.kernels.reference import LstmWeights
 
 TOLERANCE = {torch.float32: 2e-6, torch.bfloat16: 2e-2}
 """Largest error allowed in any tensor, relative in norm."""
-CLIPPED_BFLOAT16 = 8e-2
+CLIPPED_BFLOAT16 = 1e-1
 """The same for gradients through clips: a value near its bound may round to the other side of it,
 and then its gradient is there or not."""
 
 LSTM_CASES = {  # T, B, P, H, cell_clip, output_clip, how x lies in memory
     "no clips": (3, 2, 5, 7, None, None, "plain"),
     "cell clip": (3, 2, 5, 7, 0.3, None, "plain"),
-    "output clip": (3, 2, 5, 7, None, 0.2, "plain"),
-    "both clips": (3, 2, 5, 7, 0.3, 0.2, "plain"),
+    "output clip": (3, 2, 5, 7, None, 0.1, "plain"),
+    "both clips": (3, 2, 5, 7, 0.3, 0.1, "plain"),
     "clips that are whole numbers": (3, 2, 5, 7, 1, 1, "plain"),
     "one of everything": (1, 1, 1, 1, None, None, "plain"),
-    "one row of many steps": (9, 1, 3, 2, 0.3, 0.2, "plain"),
-    "cells of more than one block": (2, 2, 3, 1030, 0.3, 0.2, "plain"),
+    "one row of many steps": (9, 1, 3, 2, 0.3, 0.1, "plain"),
+    "cells of more than one block": (2, 2, 3, 1030, 0.3, 0.1, "plain"),
     "x batch first": (3, 2, 5, 7, None, None, "batch first"),
     "x with gaps": (3, 2, 5, 7, None, None, "gaps"),
 }
@@ -107,7 +107,7 @@ def test_on_a_gpu_the_lstm_in_bfloat16_is_near_the_reference_in_float32(T, B, P,
 @pytest.mark.gpu
 @needs_cuda
 def test_on_a_gpu_clips_in_bfloat16_are_near_the_references_in_float32():
-    errors = lstm_errors(8, 33, 64, 1030, 0.3, 0.2, "plain", "cuda", torch.bfloat16)
+    errors = lstm_errors(8, 33, 64, 1030, 0.3, 0.1, "plain", "cuda", torch.bfloat16)
     values = [errors.pop(name) for name in ("outputs", "h", "c")]
     assert max(values) < TOLERANCE[torch.bfloat16], values
     assert max(errors.values()) < CLIPPED_BFLOAT16, errors
@@ -153,7 +153,7 @@ def lstm_errors(T, B, P, H, cell_clip, output_clip, layout, device, dtype):
     wanted = reference.paired_lstm(
         exact[0], h.float(), c, LstmWeights(*exact[1:]), cell_clip, output_clip
     )
-    for values, clip in ((wanted[2], cell_clip), (wanted[1], output_clip)):
+    for values, clip in ((wanted[2], cell_clip), (wanted[0], output_clip)):
         if clip is not None and clip < 1:
             assert 0 < (values.abs() == clip).float().mean() < 1, "all or nothing is clipped"
     pull = torch.randn(wanted[0].shape, generator=torch.Generator().manual_seed(2)).to(device)

@@ -20,8 +20,8 @@ from relmo.text.lm_windows import Windows
 from relmo.text.token_cache import SPECIAL
 
 UNKNOWN_ID = SPECIAL.index(UNKNOWN)
-CHUNKS = 4
-"""Groups of words by length: each is read over its own longest word alone."""
+CHUNKS = (0, 0.3, 0.55, 0.75, 0.9, 0.98, 1)
+"""Where words sorted by length are parted: each group is read over its longest word alone."""
 AHEAD = 4
 """Batches made ahead."""
 
@@ -59,7 +59,7 @@ class Speller:
 
     def chunks(self, words: NDArray[np.int64]) -> list[tuple[int, int, int]]:
         """Groups of words sorted by length, with the columns that each group needs."""
-        ends = np.linspace(0, len(words), CHUNKS + 1).astype(int)
+        ends = (np.array(CHUNKS) * len(words)).astype(int)
         found = []
         for first, past in pairwise(ends):
             if past > first:

@@ -120,7 +120,7 @@ class Scorer:
         words, index = np.unique(inputs, return_inverse=True)
         vectors = self.token_vectors(words)  # (U, P)
         x = vectors[torch.from_numpy(index.reshape(inputs.shape)).to(vectors.device)]
-        layers, state = read_pair(self.bilm, x, state)  # (2, T, B, P)
+        layers, state = read_pair(self.bilm.forward_lstm, self.bilm.backward_lstm, x, state)
         hidden = layers[-1].flatten(0, 2).float()
         rows = torch.from_numpy(self.target_of(targets.ravel())).to(hidden.device)
         step = max(1, ROW_TOKENS // 8)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -12,9 +14,12 @@ from relmo.kernels.select import has_triton
 from relmo.nn.bilm import BiLM
 from relmo.nn.char_cnn import CharCnn
 from relmo.nn.lm_head import LmHead, Sample
+from relmo.nn.lstm import LstmStack
 from relmo.nn.pair import read_pair
 from relmo.tasks.lm.data import LmBatch
 from relmo.types import BiLmState, LstmState
+
+ALIGNMENT = 128
 
 
 class LmModel(nn.Module):
@@ -42,15 +47,37 @@ class LmModel(nn.Module):
         self.bilm, self.head, self.dropout = bilm, head, dropout
         self.spelling = [spelling]  # in a list: no buffer, so it is not saved with the weights
         self.register_buffer("log_chances", log_chances, persistent=False)
+        self._graph: list[Callable[..., Any]] = []  # in a list: its weights are ours already
 
     def forward(self, batch: LmBatch, state: BiLmState) -> tuple[Tensor, BiLmState]:
         """The sum of losses over the targets that count, and the state after the window."""
         dropout = self.dropout if self.training else 0.0
         vectors = self.token_vectors(batch)  # (U, P)
         x = F.embedding(batch.index, vectors)  # (2, T, B, P)
-        layers, state = read_pair(self.bilm, x, _wiped(state, batch.keeps), dropout)
-        hidden = F.dropout(layers[-1], dropout).flatten(0, 2)  # (2TB, P)
+        top, state = self.read(x, _wiped(state, batch.keeps), dropout)  # (2, T, B, P)
+        hidden = F.dropout(top, dropout).flatten(0, 2)  # (2TB, P)
         return self.loss(hidden, batch), state
+
+    def read(self, x: Tensor, state: BiLmState, dropout: float) -> tuple[Tensor, BiLmState]:
+        """The top layer (2, T, B, P) and the state after it, by the CUDA graph if there is one."""
+        parts = (state.forward.h, state.forward.c, state.backward.h, state.backward.c)
+        if self._graph and self.training:
+            top, fh, fc, bh, bc = self._graph[0](x, *parts)
+        else:
+            stacks = (self.bilm.forward_lstm, self.bilm.backward_lstm)
+            top, fh, fc, bh, bc = PairReader(*stacks, dropout)(x, *parts)
+        return top, BiLmState(LstmState(fh, fc), LstmState(bh, bc))
+
+    def capture(self, window: int, rows: int) -> None:
+        """Record the LSTMs of a training step as a CUDA graph: thousands of launches become few."""
+        stacks = (self.bilm.forward_lstm, self.bilm.backward_lstm)
+        config, like = self.bilm.config.lstm, self.head.weight
+        P, H, L = config.output_width, config.cell_width, config.num_layers
+        x = like.new_zeros(2, window, rows, P, dtype=torch.bfloat16).requires_grad_()
+        h, c = like.new_zeros(L, rows, P), like.new_zeros(L, rows, H)
+        reader = PairReader(*stacks, self.dropout).train()
+        sample = (x, h, c, h.clone(), c.clone())
+        self._graph = [torch.cuda.make_graphed_callables(reader, sample)]
 
     def token_vectors(self, batch: LmBatch) -> Tensor:
         """Token vectors of the batch's distinct words, (U, P), in the dtype of the arithmetic."""
@@ -81,12 +108,17 @@ class LmModel(nn.Module):
 
         assert self.log_chances is not None
         weight = self.head.weight.to(hidden.dtype)  # (V, P)
-        bias = self.head.bias - self.log_chances  # (V,)
+        bias = (self.head.bias - self.log_chances).unsqueeze(1)  # (V, 1)
         column = torch.full_like(self.log_chances, -1, dtype=torch.int32)  # (V,)
         column[negatives] = torch.arange(len(negatives), device=hidden.device, dtype=torch.int32)
+        # Matrix units want round sizes: word 0 fills the sample up, at no chance of being taken.
+        missing = -len(negatives) % ALIGNMENT
+        padded = F.pad(negatives, (0, missing))  # (S,)
+        negative_bias = F.embedding(negatives, bias).squeeze(1)
         return sampled_loss(
-            hidden, F.embedding(targets, weight), bias[targets], weight[negatives],
-            bias[negatives], column[targets], counts,
+            hidden, F.embedding(targets, weight), F.embedding(targets, bias).squeeze(1),
+            F.embedding(padded, weight), F.pad(negative_bias, (0, missing), value=-1e30),
+            column[targets], counts,
         )  # fmt: skip
 
     def arithmetic(self) -> AbstractContextManager[object]:
@@ -103,3 +135,20 @@ def _wiped(state: BiLmState, keeps: Tensor) -> BiLmState:
         LstmState(state.forward.h * forward, state.forward.c * forward),
         LstmState(state.backward.h * backward, state.backward.c * backward),
     )
+
+
+class PairReader(nn.Module):
+    """`read_pair` with tensors in and tensors out, as a CUDA graph wants it."""
+
+    def __init__(self, forward_lstm: LstmStack, backward_lstm: LstmStack, dropout: float) -> None:
+        super().__init__()
+        self.forward_lstm, self.backward_lstm, self.dropout = forward_lstm, backward_lstm, dropout
+
+    def forward(
+        self, x: Tensor, fh: Tensor, fc: Tensor, bh: Tensor, bc: Tensor
+    ) -> tuple[Tensor, ...]:
+        """The top layer (2, T, B, P), and h and c of both directions after it."""
+        state = BiLmState(LstmState(fh, fc), LstmState(bh, bc))
+        layers, state = read_pair(self.forward_lstm, self.backward_lstm, x, state, self.dropout)
+        f, b = state.forward, state.backward
+        return layers[-1], f.h, f.c, b.h, b.c

@@ -53,7 +53,8 @@ def pretrain(
     cache = _open_cache(recipe, data, cache_folder or output / "cache", world)
     report({"corpus": cache.meta["tokens"], "coverage": cache.coverage(recipe.lm.vocabulary)})
     seed = recipe.training.seed
-    task = LmTask(recipe.model, recipe.lm, cache, seed, world, init)
+    graphs = recipe.training.accumulate == 1
+    task = LmTask(recipe.model, recipe.lm, cache, seed, world, init, graphs)
     trainer = Trainer(task, recipe.training, recipe.optimizer, output, world, report)
     scores = trainer.fit(resume)
     task.batches.close()

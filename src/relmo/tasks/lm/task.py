@@ -14,11 +14,12 @@ from torch import Tensor
 
 from relmo.config import CharCnnConfig, ElmoConfig
 from relmo.errors import ConfigError
+from relmo.kernels.select import has_triton
 from relmo.nn import lm_head
 from relmo.nn.bilm import BiLM, initialize
 from relmo.nn.char_cnn import CharCnn
 from relmo.nn.lm_head import LmHead, Sampler
-from relmo.nn.state import zero_state
+from relmo.nn.state import map_state, zero_state
 from relmo.tasks.lm.data import UNKNOWN_ID, LmBatches, Speller
 from relmo.tasks.lm.evaluate import Scorer
 from relmo.tasks.lm.model import LmModel
@@ -46,6 +47,7 @@ class LmTask:
         seed: of weights, shuffle and negatives.
         world: the processes that take part.
         init: a model to start from instead of random weights.
+        graphs: on a GPU, run the LSTMs as a CUDA graph; not where gradients add up over steps.
     """
 
     def __init__(
@@ -56,6 +58,7 @@ class LmTask:
         seed: int = 0,
         world: World | None = None,
         init: ModelFiles | None = None,
+        graphs: bool = True,
     ) -> None:
         self.world = world or World()
         self.config, self.settings, self.cache = config, settings, cache
@@ -75,6 +78,8 @@ class LmTask:
         self.rows = settings.rows // self.world.size
         self._state = zero_state(config.lstm, self.rows, like=self.model.head.weight.detach())
         self._sum = torch.zeros(2, device=self.device)  # loss and targets since the last log
+        if graphs and has_triton(self.model.head.weight):
+            self.model.capture(settings.window, self.rows)
 
     @property
     def device(self) -> torch.device:
@@ -85,7 +90,8 @@ class LmTask:
         """Loss per token of one window; the state goes on to the next."""
         batch = self.batches[step]
         total: Tensor
-        total, self._state = self.model(batch, self._state)
+        total, state = self.model(batch, self._state)
+        self._state = map_state(Tensor.detach, state)  # gradients stay within the window
         self._sum += torch.stack([total.detach(), batch.counts.sum()])
         return total / batch.counts.numel()
 
