@@ -3,10 +3,12 @@
 from pathlib import Path
 
 import pytest
+import torch
 
 from relmo import CharCnnConfig, Elmo, ElmoConfig, LstmConfig
 from tests.support.official import write_official
 
+torch.set_num_threads(1)  # tiny models: a second thread only waits, above all on a busy machine
 CONFORMANCE = Path(__file__).parents[2] / "shared" / "conformance"
 
 

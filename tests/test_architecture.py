@@ -11,9 +11,11 @@ FLOORS = (
     {"config", "files"},
     {"text", "kernels", "vectors"},
     {"nn"},
-    {"weights"},
+    {"scoring"},
+    {"weights", "language_model"},
     {"elmo"},
-    {"elmo_layer", "embed_lines"},
+    {"elmo_layer", "embed_lines", "train"},
+    {"tasks"},
     {"compat"},
     {"cli"},
 )

@@ -80,8 +80,8 @@ class CharCnnConfig:
                 f"max_characters is {self.max_characters}; a word needs 3 at least: "
                 f"begin, one character, end"
             )
-        if self.num_highways < 0:
-            raise ConfigError(f"num_highways is {self.num_highways}; it cannot be negative")
+        if type(self.num_highways) is not int or self.num_highways < 0:
+            raise ConfigError(f"num_highways is {self.num_highways!r}; 0 or more is needed")
         if not self.filters:
             raise ConfigError("filters is empty; give at least one (width, count) pair")
         for size, count in self.filters:
@@ -259,7 +259,8 @@ def _check_types(config: object) -> None:
     for field_ in dataclasses.fields(config):  # type: ignore[arg-type]
         value, kind = getattr(config, field_.name), kinds.get(str(field_.type))
         is_none = value is None and "None" in str(field_.type)
-        if kind is not None and not is_none and not isinstance(value, kind):
+        is_wrong_bool = isinstance(value, bool) and kind is not bool
+        if kind is not None and not is_none and (is_wrong_bool or not isinstance(value, kind)):
             raise ConfigError(f"{field_.name} is {value!r}; {field_.type} is needed")
 
 

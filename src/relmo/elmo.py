@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal, Self
 
@@ -23,7 +23,9 @@ from torch import Tensor
 
 from relmo.config import CharCnnConfig, ElmoConfig, Start
 from relmo.errors import ConfigError, TextError
+from relmo.language_model import LanguageModel
 from relmo.nn.bilm import BiLM, initialize
+from relmo.nn.lm_head import LmHead
 from relmo.nn.pooling import Pooling, check_pooling, normalize, pool
 from relmo.nn.word_memo import WordMemo
 from relmo.progress import progress
@@ -52,8 +54,15 @@ MEMO_BYTES = 64 * 2**20
 class Elmo:
     """A pretrained biLM with everything around it that turns text into vectors."""
 
-    def __init__(self, bilm: BiLM, lexicon: Lexicon | None = None) -> None:
+    def __init__(
+        self,
+        bilm: BiLM,
+        lexicon: Lexicon | None = None,
+        lm_head: Callable[[], dict[str, Tensor]] | None = None,
+    ) -> None:
         self.config: ElmoConfig = bilm.config
+        self._lm_head = lm_head
+        self._lm: LanguageModel | None = None
         self.bilm = bilm.eval().requires_grad_(False)  # ElmoLayer(finetune=True) thaws it
         self.lexicon = lexicon
         self.tokenizer = make_tokenizer(self.config.tokenizer)
@@ -85,7 +94,7 @@ class Elmo:
         if precision != "float32":
             raise ConfigError(f"precision {precision!r} is not known; this release has 'float32'")
         files = read_model(name)
-        elmo = cls(build_bilm(files), files.lexicon)
+        elmo = cls(build_bilm(files), files.lexicon, files.lm_head)
         if start is not None:
             elmo.use_start(start)
         return elmo.to(device if device is not None else _best_device())
@@ -101,7 +110,7 @@ class Elmo:
 
     def files(self) -> ModelFiles:
         """The model as formats take it."""
-        return ModelFiles(self.config, dict(tensors_of(self.bilm)), self.lexicon)
+        return ModelFiles(self.config, dict(tensors_of(self.bilm)), self.lexicon, self._lm_head)
 
     def fingerprint(self) -> str:
         """A checksum of all that decides a vector: equal for equal models, whatever their files."""
@@ -116,6 +125,7 @@ class Elmo:
     def to(self, device: str | torch.device) -> Self:
         """Move the model; gives itself back."""
         self.bilm.to(device)
+        self._lm = None
         return self
 
     def use_start(self, start: Start) -> None:
@@ -124,6 +134,23 @@ class Elmo:
             known = "'zero' and 'stored'" if self.config.start == "stored" else "'zero' alone"
             raise ConfigError(f"start is {start!r}; this model has {known}")
         self.bilm.start = start
+
+    @property
+    def lm(self) -> LanguageModel:
+        """The two language models with their softmax, where the model carries it."""
+        if self._lm_head is None or self.lexicon is None:
+            raise ConfigError(
+                "this model carries no softmax (lm_head.safetensors, vocab.txt): it embeds, but "
+                "cannot score or fill in words"
+            )
+        if self._lm is None:
+            tensors = self._lm_head()
+            with torch.device("meta"):
+                head = LmHead(*tensors["weight"].shape)
+            head.load_state_dict(tensors, assign=True)
+            head = head.to(self.device).requires_grad_(False)
+            self._lm = LanguageModel(self.bilm, head, self.lexicon, self.memo.vectors)
+        return self._lm
 
     @property
     def device(self) -> torch.device:
@@ -147,6 +174,14 @@ class Elmo:
         """The words of each sequence: strings split by the tokenizer, token lists checked."""
         check_sentences(sentences)
         return (words_of(each, i, self.tokenizer) for i, each in enumerate(sentences))
+
+    def sentences(self, lines: Iterable[str]) -> list[list[str]]:
+        """The sentences of a document's lines, each as the words of the model's own tokenizer."""
+        return [
+            [token.text for token in self.tokens(line[start:end])]
+            for line in lines
+            for start, end in split_sentences(line)
+        ]
 
     def spell(self, words: Sequence[str]) -> Tensor:
         """Ids of words on the model's device: (U, C) characters, or (U,) rows of the table."""
@@ -283,14 +318,25 @@ class Elmo:
 
     def _embed(self, words: Sequence[Sequence[str]], layers: LayerChoice) -> list[Vectors]:
         """Chosen layers of one batch; only those leave the device."""
-        values = self.layers(words)[0].values  # (L + 1, B, T, D)
-        return _split(choose_layers(values, layers), words)
+        try:
+            values = self.layers(words)[0].values  # (L + 1, B, T, D)
+            return _split(choose_layers(values, layers), words)
+        except (MemoryError, RuntimeError) as error:  # torch has no other type for it on a CPU
+            if "alloc" not in str(error) and not isinstance(error, MemoryError):
+                raise
+            longest = max(len(sentence) for sentence in words)
+            raise TextError(
+                f"a batch of {len(words)} sequences, the longest of {longest:,} tokens, needs more "
+                f"memory than there is; split long lines"
+            ) from error
 
 
 def check_layers(layers: LayerChoice, num_layers: int) -> None:
     """Raise ConfigError unless the model has what is asked for."""
-    is_number = isinstance(layers, int) and not isinstance(layers, bool)
-    if layers not in ("all", "mean", "top") and not (is_number and 0 <= int(layers) < num_layers):
+    is_number = isinstance(layers, int | np.integer) and not isinstance(layers, bool)
+    if (not is_number and layers not in ("all", "mean", "top")) or (
+        is_number and not 0 <= int(layers) < num_layers
+    ):
         raise ConfigError(
             f"layer {layers!r} is not there; choose 0 to {num_layers - 1}, 'mean', 'top' or 'all'"
         )

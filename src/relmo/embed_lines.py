@@ -31,6 +31,8 @@ class EmbedReport:
     """Lines that an earlier, interrupted run had done."""
     tokens: int
     """Tokens embedded by this run."""
+    lines_with_replacements: int
+    """Lines of this run that hold U+FFFD, which stands for bytes that were not UTF-8."""
     words_cut: int
     """Tokens of this run that were longer than the model's character limit."""
     seconds: float
@@ -69,10 +71,11 @@ def embed_lines(
         start = time.perf_counter()
         resumed = writer.done
         todo = (text for line, text in enumerate(lines) if not writer.is_done(line, text))
-        tokens = words_cut = 0
+        tokens = words_cut = replaced = 0
         for record in _records(elmo, todo, layers, tokenized, batch_tokens, first=resumed):
             writer.append(record)
             tokens += len(record.tokens)
+            replaced += "\ufffd" in record.text
             words_cut += sum(map(elmo.is_cut, record.tokens))
         sentences = writer.done
         writer.finish()
@@ -82,6 +85,7 @@ def embed_lines(
         sentences=sentences,
         resumed=resumed,
         tokens=tokens,
+        lines_with_replacements=replaced,
         words_cut=words_cut,
         seconds=round(seconds, 3),
         tokens_per_second=round(tokens / seconds, 1),

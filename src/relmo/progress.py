@@ -13,7 +13,7 @@ def progress(
     items: Iterable[Item], total: int | None, what: str, show: bool
 ) -> Generator[Item, None, None]:
     """Hand the items on; where `show` is set and standard error is a terminal, count them there."""
-    if not (show and sys.stderr.isatty()):
+    if not (show and sys.stderr is not None and sys.stderr.isatty()):
         yield from items
         return
     from rich.console import Console

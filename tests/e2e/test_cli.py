@@ -161,7 +161,7 @@ def test_odd_bytes_go_through_line_for_line(run, model, tmp_path):
         (["embed", "-", "-o", "o.h5", "--layers", "9"], 2, "layer 9 is not there"),
         (["embed", "-", "-o", "o.h5", "--precision", "int3"], 2, "int3"),
         (["embed", "-", "-o", "o.h5", "--errors", "maybe"], 2, "maybe"),
-        (["embed", "-", "-o", "missing/o.h5"], 1, "not a folder"),
+        (["embed", "-", "-o", "missing/o.h5"], 2, "not a folder"),
         (["info", "nothing"], 2, "no model 'nothing'"),
         (["convert", "nothing", "out", "--to", "native"], 2, "no model 'nothing'"),
         (["frobnicate"], 2, "No such command"),
@@ -206,6 +206,34 @@ def test_version_and_help(run):
         found = run(*args)
         assert found.returncode == 0
         assert b"Usage" in found.stdout
+
+
+def test_the_input_is_never_written_over(run, model, tmp_path):
+    (tmp_path / "x.jsonl").write_text("text\n")
+    found = run("embed", tmp_path / "x.jsonl", "-o", tmp_path / "x.jsonl", "--model", model)
+    assert found.returncode == 2
+    assert (tmp_path / "x.jsonl").read_text() == "text\n"
+
+
+def test_replaced_bytes_are_reported(run, model, tmp_path):
+    args = ("embed", "-", "-o", tmp_path / "o.npz", "--model", model, "--errors", "replace")
+    found = run(*args, "--json", stdin=b"a\xff\nb\n\xfe\n")
+    assert json.loads(found.stdout)["lines_with_replacements"] == 2
+    assert b"2 lines hold U+FFFD" in found.stderr
+
+
+def test_closed_and_full_streams_are_no_traceback(model, tmp_path):
+    (tmp_path / "in.txt").write_text("a b\n")
+    embed = " ".join([*RELMO, "embed", "{}", "-o", str(tmp_path / "o.h5"), "--model", str(model)])
+    for source, redirect, code in (
+        ("-", "<&-", 2),
+        (str(tmp_path / "in.txt"), "> /dev/full", 1),
+        (str(tmp_path / "in.txt"), "2>&-", 0),
+    ):
+        command = embed.format(source) + f" {redirect}"
+        found = subprocess.run(command, shell=True, capture_output=True, check=False)
+        assert found.returncode == code, (redirect, found.stderr)
+        assert b"Traceback" not in found.stderr
 
 
 def test_an_untrained_model_is_announced(run, tmp_path):

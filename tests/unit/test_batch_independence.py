@@ -9,7 +9,7 @@ from relmo import Elmo
 from tests.conftest import tiny_config
 
 ATOL = 1e-5
-words = st.text(min_size=1, max_size=60).filter(lambda word: len(word.split()) == 1)
+words = st.text(min_size=1, max_size=60).filter(lambda word: word.split() == [word])
 sentences = st.lists(words, max_size=25)
 ELMO = Elmo.untrained(tiny_config(), seed=3)
 WIDE = Elmo.untrained(seed=4)  # the official small shapes
@@ -40,6 +40,29 @@ def test_a_whole_file_is_its_sentences_one_at_a_time():
     together = WIDE.embed(TEXT)
     for sentence, layers in zip(TEXT, together, strict=True):
         np.testing.assert_allclose(WIDE.embed([sentence])[0], layers, rtol=0, atol=ATOL)
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 5, 9])
+def test_what_follows_changes_no_bit_of_a_forward_layer(k):
+    """Other words, fewer or more of them, and a memo that has never seen them."""
+    prefix = [f"word{i}" for i in range(k)]
+    P = WIDE.config.width // 2
+    found = [
+        Elmo.untrained(seed=4).embed([prefix + tail])[0][:, :k, :P]
+        for tail in ([], ["."], ["some", "other", "words"], [f"more{i}" for i in range(40)])
+    ]
+    assert all(np.array_equal(layers, found[0]) for layers in found)
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 5, 9])
+def test_what_stands_before_changes_no_bit_of_a_backward_layer(k):
+    suffix = [f"word{i}" for i in range(k)]
+    P = WIDE.config.width // 2
+    found = [
+        Elmo.untrained(seed=4).embed([head + suffix])[0][:, -k:, P:]
+        for head in ([], ["."], ["some", "other", "words"], [f"more{i}" for i in range(40)])
+    ]
+    assert all(np.array_equal(layers, found[0]) for layers in found)
 
 
 def test_a_fresh_memo_gives_what_a_warm_one_gives():

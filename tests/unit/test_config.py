@@ -55,7 +55,7 @@ def test_ids_of_the_two_schemes_are_counted():
         (lambda: CharCnnConfig(filters=((51, 4),)), "between 1 and max_characters 50"),
         (lambda: CharCnnConfig(filters=((1, 0),)), "at least 1"),
         (lambda: CharCnnConfig(max_characters=2), "a word needs 3"),
-        (lambda: CharCnnConfig(num_highways=-1), "cannot be negative"),
+        (lambda: CharCnnConfig(num_highways=-1), "0 or more is needed"),
         (lambda: CharCnnConfig(has_projection=False), "must equal width"),
         (lambda: CharCnnConfig(alphabet="abc"), "byte scheme has no alphabet"),
         (lambda: CharCnnConfig(scheme="code_points", alphabet="aa"), "twice"),

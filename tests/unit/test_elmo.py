@@ -70,6 +70,29 @@ def test_a_sentence_that_is_none_is_named(tiny, bad):
         tiny.embed(bad)
 
 
+@pytest.mark.parametrize("token", [" ", "a ", " a", "a\tb"])
+def test_any_space_in_a_token_is_warned_about(tiny, token):
+    with pytest.warns(TextWarning, match="holds a space"):
+        assert tiny.embed([[token, "b"]])[0].shape == (3, 2, 16)
+
+
+def test_numpy_numbers_name_layers_too(tiny):
+    np.testing.assert_array_equal(
+        tiny.embed(SENTENCES, layers=np.int64(1))[0], tiny.embed(SENTENCES, layers=1)[0]
+    )
+
+
+def test_a_sequence_beyond_memory_is_named(tiny, monkeypatch):
+    def fails(*_):
+        raise RuntimeError(
+            "[enforce fail at alloc_cpu.cpp:124] DefaultCPUAllocator: can't allocate"
+        )
+
+    monkeypatch.setattr(tiny, "layers", fails)
+    with pytest.raises(TextError, match="the longest of 5 tokens, needs more memory"):
+        tiny.embed(SENTENCES)
+
+
 def test_a_warning_points_at_the_caller(tiny):
     with pytest.warns(TextWarning) as found:
         tiny.embed([["one two"]])

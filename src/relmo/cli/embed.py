@@ -64,6 +64,7 @@ def embed(
 
     sources = list(_sources(files))
     check_output(output)
+    _check_apart(sources, output)
     elmo = Elmo.from_pretrained(model, precision=precision)  # type: ignore[arg-type]
     chosen = parse_layers(layers)
     check_layers(chosen, elmo.config.num_layers)
@@ -73,6 +74,8 @@ def embed(
     lines = progress(read_files(sources, errors.value), total, "lines", show=True)
     with closing(lines):  # takes the bar away before an error is printed
         report = embed_lines(elmo, lines, output, layers=chosen, tokenized=tokenized, resume=resume)
+    if errors is OnError.REPLACE and (replaced := report.lines_with_replacements):
+        note(f"{replaced} lines hold U+FFFD, where bytes were not UTF-8 or it stood already")
     say(report.to_dict(), as_json)
 
 
@@ -88,11 +91,20 @@ def count_lines(sources: list[Path | BinaryIO], errors: OnError) -> int | None:
     return count
 
 
+def _check_apart(sources: list[Path | BinaryIO], output: Path) -> None:
+    """Refuse to write over what is read."""
+    for source in sources:
+        if isinstance(source, Path) and output.exists() and source.samefile(output):
+            raise ConfigError(f"{output} is the input; choose another output")
+
+
 def _sources(files: list[str]) -> Iterator[Path | BinaryIO]:
     if files.count("-") > 1:
         raise ConfigError("standard input, -, can be given only once")
     for file in files:
         if file == "-":
+            if sys.stdin is None:
+                raise ConfigError("standard input is closed; give a file")
             yield sys.stdin.buffer
         elif Path(file).is_dir():
             raise ConfigError(f"{file} is a folder; give its files")

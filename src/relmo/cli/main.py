@@ -16,6 +16,8 @@ from relmo import __version__
 from relmo.cli.convert import convert
 from relmo.cli.embed import embed
 from relmo.cli.info import info
+from relmo.cli.perplexity import perplexity
+from relmo.cli.pretrain import pretrain
 from relmo.errors import ConfigError, MissingExtra, ModelNotFound, RelmoError
 
 app = typer.Typer(
@@ -28,6 +30,8 @@ app = typer.Typer(
 app.command()(embed)
 app.command()(convert)
 app.command()(info)
+app.command()(pretrain)
+app.command()(perplexity)
 
 
 def _version(asked: bool) -> None:
@@ -57,6 +61,9 @@ def main(args: list[str] | None = None) -> None:
         sys.exit(130)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader went away
+        sys.exit(1)
+    except OSError as error:  # standard output is full or closed
+        Console(stderr=True, soft_wrap=True, highlight=False, markup=False).print(f"relmo: {error}")
         sys.exit(1)
 
 

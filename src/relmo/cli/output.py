@@ -22,7 +22,8 @@ def say(values: Mapping[str, Any], as_json: bool) -> None:
 
 def note(text: str) -> None:
     """Tell the person something that is not the result."""
-    print(f"relmo: {text}", file=sys.stderr)  # noqa: T201 - this is the place that prints
+    if sys.stderr is not None:
+        print(f"relmo: {text}", file=sys.stderr)  # noqa: T201 - this is the place that prints
 
 
 def _readable(value: Any) -> str:  # noqa: ANN401 - any JSON

@@ -17,7 +17,8 @@ import torch
 from torch import Tensor, nn
 
 from relmo.compat.allennlp_embedder import ElmoEmbedder, local_path
-from relmo.errors import ConfigError
+from relmo.config import CharCnnConfig
+from relmo.errors import ConfigError, TextError
 from relmo.nn.bilm import BiLM
 from relmo.nn.scalar_mix import ScalarMix
 from relmo.nn.state import CarriedState
@@ -147,6 +148,15 @@ class ElmoBiLm(nn.Module):
         super().__init__()
         self.bilm: BiLM = build_bilm(read_files(local_path(options_file), local_path(weight_file)))
         self.bilm.requires_grad_(requires_grad)
+        tokens = self.bilm.config.tokens
+        if (
+            not isinstance(tokens, CharCnnConfig)
+            or tokens.max_characters != CHARACTERS.max_characters
+        ):
+            raise ConfigError(
+                "AllenNLP's interface takes 50 character ids per word, and this model reads words "
+                "another way; use relmo.Elmo"
+            )
         self.num_layers = self.bilm.config.num_layers
         self.carried = CarriedState() if stateful else None
         self._requires_grad = requires_grad
@@ -167,6 +177,10 @@ class ElmoBiLm(nn.Module):
         self, inputs: Tensor, word_inputs: Tensor | None = None
     ) -> dict[str, Tensor | list[Tensor]]:
         """`activations`, a list of (B, T + 2, D), and `mask` (B, T + 2)."""
+        if inputs.shape[-1] != CHARACTERS.max_characters:
+            raise TextError(
+                f"ids of shape {tuple(inputs.shape)}; (B, T, 50) is needed: batch_to_ids"
+            )
         words = self._word_embedding
         if words is not None and word_inputs is not None and _all_known(word_inputs, words):
             vectors = words(word_inputs)  # (B, T, P)

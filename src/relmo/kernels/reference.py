@@ -17,6 +17,12 @@ FORGET_BIAS = 1.0
 """TensorFlow adds this at run time; files do not hold it, and nor do our parameters."""
 
 
+BLOCK = 256
+"""Steps whose inputs are multiplied at once."""
+ROWS_ALIKE = 64
+"""Matrix libraries round a product of few rows another way; from here on a row's is its own."""
+
+
 class LstmWeights(NamedTuple):
     """One LSTM layer of one direction; gates in the order input, forget, candidate, output."""
 
@@ -70,12 +76,14 @@ def projected_lstm(
     """
     _, T, _ = inputs.shape
     bias = with_forget_bias(weights.bias)
-    from_inputs = F.linear(inputs, weights.input, bias)  # (B, T, 4H), all steps at once
     is_there = torch.arange(T) < lengths.unsqueeze(1)  # (B, T)
     is_there = is_there.to(inputs.device, non_blocking=True)
     outputs = []
     for t in range(T):
-        gates = from_inputs[:, t] + F.linear(h, weights.recurrent)  # (B, 4H)
+        if t % BLOCK == 0:
+            block = inputs[:, t : t + BLOCK]  # (B, up to BLOCK, I): bounds the memory of the gates
+            from_inputs = linear_alike(block, weights.input, bias)  # (B, up to BLOCK, 4H)
+        gates = from_inputs[:, t % BLOCK] + F.linear(h, weights.recurrent)  # (B, 4H)
         new_h, new_c = lstm_cell(gates, c, weights.projection, cell_clip, output_clip)
         here = is_there[:, t].unsqueeze(1)  # (B, 1)
         h = torch.where(here, new_h, h)  # (B, P)
@@ -150,3 +158,17 @@ def paired_lstm(
         hs.append(h_now.detach())
         cs.append(c_now.detach())
     return torch.stack(outputs), torch.stack(hs), torch.stack(cs)
+
+
+def linear_alike(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """F.linear whose rows do not depend, to the bit, on how few rows there are: (…, I) -> (…, O).
+
+    So a word's vector is the same whatever words stand beside it, and a forward layer up to a token
+    the same whatever follows.
+    """
+    rows = x.reshape(-1, x.shape[-1])
+    missing = ROWS_ALIKE - len(rows)
+    if missing <= 0 or len(rows) == 0 or torch.is_grad_enabled():
+        return F.linear(x, weight, bias)
+    padded = F.linear(F.pad(rows, (0, 0, 0, missing)), weight, bias)  # (ROWS_ALIKE, O)
+    return padded[: len(rows)].view(*x.shape[:-1], -1)

@@ -39,7 +39,7 @@ def words_of(sentence: Sentence, number: int, tokenizer: Tokenizer) -> list[str]
                 f"sentence {number}, token {position} is {type(word).__name__} {word!r}; "
                 f"a sentence is a string or a list of strings"
             )
-    spaced = next((word for word in words if len(word.split()) > 1), None)
+    spaced = next((word for word in words if word.split() != [word] and word), None)
     if spaced is not None:
         _warn(
             f"sentence {number}: {spaced!r} holds a space and counts as one token; pass the text "

@@ -1,7 +1,7 @@
 """A run on disk, so that it can go on exactly where it stopped.
 
     checkpoint/step-000001200/tensors.safetensors    weights, optimiser, carried state
-    checkpoint/step-000001200/state.json             step, seconds, checksum of the tensors
+    checkpoint/step-000001200/state.json             step, seconds, size of the tensors' file
 
 A checkpoint is written beside its place and renamed into it when it is whole; only then is an
 older one deleted. So the last good one survives a crash at any moment and a full disk.
@@ -21,7 +21,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from relmo.errors import OutputError, WeightError
+from relmo.errors import WeightError
 from relmo.files import explain, sync_folder
 
 KEEP = 2
@@ -49,7 +49,12 @@ def save_checkpoint(
     tensors, numbers = _flatten_optimizer(optimizer)
     tensors |= {f"model.{name}": tensor for name, tensor in model.state_dict().items()}
     tensors |= {f"carried.{name}": tensor for name, tensor in carried.items()}
-    state = {"step": progress.step, "seconds": progress.seconds, "optimizer": numbers}
+    state = {
+        "step": progress.step,
+        "seconds": progress.seconds,
+        "kind": type(optimizer).__name__,
+        "optimizer": numbers,
+    }
     with explain(
         folder, "free some space; the checkpoint before this one is whole: resume from it"
     ):
@@ -64,7 +69,7 @@ def save_checkpoint(
             shutil.rmtree(temporary, ignore_errors=True)
             raise
         sync_folder(folder)
-    for old in _checkpoints(folder)[:-KEEP]:
+    for old in [*_checkpoints(folder)[:-KEEP], *folder.glob("step-*.tmp")]:
         shutil.rmtree(old, ignore_errors=True)
 
 
@@ -84,9 +89,20 @@ def load_checkpoint(
             raise WeightError(
                 f"{place}: is of another model ({error}); resume with the recipe it began with"
             ) from error
+        kind = type(optimizer).__name__
+        if state.get("kind", kind) != kind:
+            raise WeightError(
+                f"{place}: was made with {state['kind']}, this run has {kind}; resume with the "
+                f"recipe it began with"
+            )
         _restore_optimizer(optimizer, _part(tensors, "optimizer."), state["optimizer"])
         return Progress(state["step"], state["seconds"]), _part(tensors, "carried.")
     return None
+
+
+def has_checkpoint(folder: Path) -> bool:
+    """Whether a run has left something there to go on from."""
+    return bool(_checkpoints(folder))
 
 
 def _write(folder: Path, tensors: dict[str, Tensor], state: dict[str, Any]) -> None:
@@ -94,13 +110,14 @@ def _write(folder: Path, tensors: dict[str, Tensor], state: dict[str, Any]) -> N
     whole = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     try:
         save_file(whole, path)
-    except SafetensorError as error:
-        raise OutputError(f"cannot write {path}: {error}") from error
+    except SafetensorError as error:  # how safetensors reports a full disk
+        raise OSError(str(error)) from error
     state["bytes"] = path.stat().st_size
     (folder / "state.json").write_text(json.dumps(state), encoding="utf-8")
     for written in (path, folder / "state.json"):
         with written.open("rb+") as file:
             os.fsync(file.fileno())
+    sync_folder(folder)
 
 
 def _read(place: Path) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
@@ -110,7 +127,7 @@ def _read(place: Path) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
         if (place / "tensors.safetensors").stat().st_size != state["bytes"]:
             return None
         return load_file(place / "tensors.safetensors"), state
-    except (OSError, ValueError, KeyError, SafetensorError):
+    except (OSError, ValueError, KeyError, TypeError, SafetensorError):
         return None
 
 

@@ -30,7 +30,11 @@ def join_world(device: str | None = None) -> World:
     rank = int(os.environ.get("RANK", "0"))
     local = int(os.environ.get("LOCAL_RANK", "0"))
     if device is None:
-        device = f"cuda:{local}" if torch.cuda.is_available() else "cpu"
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    if device == "cuda":
+        device = f"cuda:{local}"
+    if device.startswith("cuda"):
+        torch.cuda.set_device(device)
     if size > 1 and not dist.is_initialized():
         dist.init_process_group("nccl" if device.startswith("cuda") else "gloo")
     return World(rank, size, torch.device(device))
@@ -44,6 +48,24 @@ def average_gradients(model: nn.Module, world: World) -> None:
         if parameter.grad is not None:
             dist.all_reduce(parameter.grad)
             parameter.grad /= world.size
+
+
+def mean_over(values: torch.Tensor, world: World) -> torch.Tensor:
+    """The mean of all processes' values; theirs stay as they are."""
+    if world.size == 1:
+        return values
+    values = values.clone()
+    dist.all_reduce(values)
+    return values / world.size
+
+
+def as_main_says(value: float, world: World) -> float:
+    """The main process's value, for all: clocks differ, decisions may not."""
+    if world.size == 1:
+        return value
+    shared = torch.tensor(value, dtype=torch.float64, device=world.device)
+    dist.broadcast(shared, 0)
+    return float(shared)
 
 
 def gather_state(state: dict[str, torch.Tensor], world: World) -> dict[str, torch.Tensor]:

@@ -32,8 +32,12 @@ class OptimSettings:
             raise ConfigError(f"optimizer is {self.optimizer!r}; choose adamw or adagrad")
         if not self.learning_rate > 0:
             raise ConfigError(f"learning_rate is {self.learning_rate}; it must be positive")
-        if not 0 <= self.warmup < 1:
-            raise ConfigError(f"warmup is {self.warmup}; it is a share of the run, 0 to 1")
+        for name in ("warmup", "beta2"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ConfigError(f"{name} is {getattr(self, name)}; it lies from 0 to below 1")
+        for name in ("final", "weight_decay", "clip_norm"):
+            if not getattr(self, name) >= 0:
+                raise ConfigError(f"{name} is {getattr(self, name)}; it cannot be negative")
 
 
 def make_optimizer(model: nn.Module, settings: OptimSettings) -> torch.optim.Optimizer:

@@ -14,7 +14,8 @@ import torch
 
 import relmo
 from relmo.errors import WeightError
-from relmo.files import replacing
+from relmo.files import explain, replacing
+from relmo.weights.facts import read_json
 
 
 def write_record(path: Path, facts: dict[str, Any]) -> None:
@@ -28,7 +29,7 @@ def write_record(path: Path, facts: dict[str, Any]) -> None:
 
 def read_record(path: Path) -> dict[str, Any]:
     """Read run.json; a record that was changed by hand is an error."""
-    record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    record = read_json(path)
     if record.get("seal") != seal_of(record):
         raise WeightError(
             f"{path}: its seal does not hold: it was changed after the run; run again"
@@ -44,18 +45,26 @@ def seal_of(record: dict[str, Any]) -> str:
 
 def append_metrics(path: Path, values: dict[str, Any]) -> None:
     """Add one line to metrics.jsonl."""
-    with path.open("a", encoding="utf-8") as file:
+    with explain(path), path.open("a", encoding="utf-8") as file:
         file.write(json.dumps(values) + "\n")
 
 
-def drop_metrics_after(path: Path, step: int) -> None:
-    """Forget lines of steps that a resumed run will make again, and a line that was torn."""
+def drop_metrics_after(path: Path, step: int, *, is_over: bool = False) -> None:
+    """Forget lines of steps that a resumed run will make again, and a line that was torn.
+
+    Args:
+        path: metrics.jsonl.
+        step: the last step that is done.
+        is_over: that step was the run's last, whose scores will be made again.
+    """
     if not path.is_file():
         return
     kept = []
     for line in path.read_text(encoding="utf-8").splitlines():
         try:
-            if json.loads(line)["step"] <= step:
+            values = json.loads(line)
+            is_last_score = is_over and values["step"] == step and "loss" not in values
+            if values["step"] <= step and not is_last_score:
                 kept.append(line)
         except (ValueError, KeyError):
             break
@@ -86,6 +95,6 @@ def commit() -> str:
     try:
         command = ["git", "-C", str(here), "rev-parse", "HEAD"]
         found = subprocess.run(command, capture_output=True, text=True, check=False, timeout=10)
-    except OSError:
+    except (OSError, subprocess.SubprocessError):
         return ""
     return found.stdout.strip()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -17,17 +17,23 @@ from typing import Any
 import torch
 
 from relmo.errors import ConfigError, RelmoError
-from relmo.train.checkpoint import Progress, load_checkpoint, save_checkpoint
+from relmo.files import explain
+from relmo.train.checkpoint import Progress, has_checkpoint, load_checkpoint, save_checkpoint
 from relmo.train.distributed import (
     World,
+    as_main_says,
     average_gradients,
     gather_state,
+    mean_over,
     share_of,
     wait,
 )
 from relmo.train.optim import OptimSettings, make_optimizer, rate_at, set_rate
 from relmo.train.record import append_metrics, drop_metrics_after
 from relmo.train.task import Task
+
+LEAST = {"accumulate": 1, "log_every": 1, "evaluate_every": 0, "checkpoint_every": 0, "seed": 0}
+"""Settings that are whole numbers, and from where on."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,10 +59,11 @@ class TrainSettings:
             v is None or v > 0 for v in given
         ):
             raise ConfigError("give exactly one of epochs, steps and minutes, above zero")
+        check_whole(self, LEAST)
 
 
 class Diverged(RelmoError):
-    """The loss is no longer a number."""
+    """The loss or a weight is no longer a number."""
 
 
 class Trainer:
@@ -84,23 +91,20 @@ class Trainer:
         self.folder, self.world, self.report = folder, world or World(), report
         self.optimizer = make_optimizer(task.model, optim)
         self.step = 0
+        self._saved = -1  # step of the last checkpoint
         self._before = 0.0  # seconds of earlier processes of this run
         self._started = time.monotonic()
 
     def fit(self, resume: bool = False) -> dict[str, float]:
         """Train to the end; give the last scores."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        if resume:
-            self._resume()
-        drop_metrics_after(self.folder / "metrics.jsonl", self.step if resume else -1)
-        self._started = time.monotonic()
-        self._logged = self.step, self.seconds
-        while self.progress < 1:
-            loss = self._train_step()
+        self._begin(resume)
+        while (progress := self._agreed_progress()) < 1:
+            loss = self._train_step(progress)
             self.step += 1
             self._look(loss)
-        if self.settings.checkpoint_every:
+        if self.settings.checkpoint_every and self._saved != self.step:
             self._save()
+        self._check_weights()
         return self._evaluate()
 
     @property
@@ -126,8 +130,31 @@ class Trainer:
         assert self.settings.minutes is not None
         return self.seconds / (60 * self.settings.minutes)
 
-    def _train_step(self) -> torch.Tensor:
-        set_rate(self.optimizer, rate_at(self.progress, self.optim))
+    def _begin(self, resume: bool) -> None:
+        """Take up the last checkpoint if asked to; start the clock."""
+        if resume:
+            self._resume()
+        elif has_checkpoint(self.folder / "checkpoint"):
+            raise ConfigError(
+                f"{self.folder} holds an unfinished run; resume it, or choose another folder"
+            )
+        if self.world.is_main:
+            with explain(self.folder, "choose a folder that can be made"):
+                self.folder.mkdir(parents=True, exist_ok=True)
+            done = self.step if resume else -1
+            is_over = self.progress >= 1
+            drop_metrics_after(self.folder / "metrics.jsonl", done, is_over=is_over)
+        self._started = time.monotonic()
+        self._logged = self.step, self.seconds
+
+    def _agreed_progress(self) -> float:
+        """Share of the run that is done, the same in every process."""
+        if self.total_steps is not None:
+            return self.progress
+        return as_main_says(self.progress, self.world)
+
+    def _train_step(self, progress: float) -> torch.Tensor:
+        set_rate(self.optimizer, rate_at(progress, self.optim))
         total = torch.zeros((), device=self.world.device)
         self.task.model.train()
         for part in range(self.settings.accumulate):
@@ -147,18 +174,16 @@ class Trainer:
         """Log, score and save where it is time to."""
         s = self.settings
         if self.step % s.log_every == 0:
-            self._log(loss.item())
-        if s.evaluate_every and self.step % s.evaluate_every == 0 and self.progress < 1:
+            self._log(mean_over(loss, self.world).item())
+        is_time = bool(s.evaluate_every) and self.step % s.evaluate_every == 0
+        if is_time and self._agreed_progress() < 1:  # the end has a score of its own
             self._evaluate()
         if s.checkpoint_every and self.step % s.checkpoint_every == 0:
             self._save()
 
     def _log(self, loss: float) -> None:
         if not math.isfinite(loss):
-            raise Diverged(
-                f"the loss is {loss} at step {self.step}; lower learning_rate and resume from the "
-                f"last checkpoint, or start again"
-            )
+            raise self._diverged(f"the loss is {loss}")
         steps, seconds = self.step - self._logged[0], self.seconds - self._logged[1]
         self._logged = self.step, self.seconds
         left = (1 - self.progress) / max(self.progress, 1e-9) * self.seconds
@@ -192,13 +217,27 @@ class Trainer:
             append_metrics(self.folder / "metrics.jsonl", {**line, **values})
             self.report({**line, **values})
 
+    def _check_weights(self) -> None:
+        """Raise Diverged rather than keep weights that are no numbers."""
+        sums = [p.detach().float().sum() for p in self.task.model.parameters()]
+        if not torch.isfinite(torch.stack(sums).sum()):
+            raise self._diverged("a weight is no number")
+
+    def _diverged(self, what: str) -> Diverged:
+        return Diverged(
+            f"{what} at step {self.step}; lower learning_rate and resume from the last checkpoint, "
+            f"or start again"
+        )
+
     def _save(self) -> None:
+        self._check_weights()
         carried = gather_state(self.task.state(), self.world)
         if self.world.is_main:
             place = Progress(self.step, self.seconds)
             save_checkpoint(
                 self.folder / "checkpoint", place, self.task.model, self.optimizer, carried
             )
+        self._saved = self.step
         wait(self.world)
 
     def _resume(self) -> None:
@@ -206,7 +245,16 @@ class Trainer:
         if found is not None:
             place, carried = found
             self.step, self._before = place.step, place.seconds
+            self._started, self._saved = time.monotonic(), place.step
             self.task.load_state(share_of(carried, self.world))
+
+
+def check_whole(settings: object, least: Mapping[str, int]) -> None:
+    """Raise ConfigError unless the named settings are whole numbers, none below its least."""
+    for name, bound in least.items():
+        value = getattr(settings, name)
+        if not isinstance(value, int) or isinstance(value, bool) or value < bound:
+            raise ConfigError(f"{name} is {value!r}; a whole number from {bound} on is needed")
 
 
 def describe(settings: TrainSettings, optim: OptimSettings) -> dict[str, Any]:

@@ -72,8 +72,8 @@ class Journal:
         if head.line < line or head.text_crc != entries.text_checksum(text):
             raise OutputError(
                 f"{self.path}: the input has changed: line {head.line} (counted from 0) is not "
-                "what its vectors were made from; resume with the same input, or start again "
-                "without resume"
+                "what its vectors were made from; resume with the same input, or delete it to "
+                "start again"
             )
         self._unchecked = next(self._heads, None)
         return True
@@ -96,7 +96,7 @@ class Journal:
             raise OutputError(
                 f"{self.path}: the input has changed: it ended before line "
                 f"{self._unchecked.line} (counted from 0), which has vectors; resume with the "
-                "same input, or start again without resume"
+                "same input, or delete it to start again"
             )
 
     def records(self) -> Iterator[Record]:
@@ -209,5 +209,5 @@ def _compare(path: Path, found: Mapping[str, object], wanted: Mapping[str, objec
     if differing:
         raise OutputError(
             f"{path} is from a run with other settings: {'; '.join(differing)}; "
-            "resume with the settings it had, or start again without resume"
+            "resume with the settings it had, or delete it to start again"
         )

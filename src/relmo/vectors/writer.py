@@ -16,7 +16,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from relmo.errors import OutputError
+from relmo.errors import ConfigError, OutputError
 from relmo.files import replacing
 from relmo.vectors.formats import About, Format, find_format
 from relmo.vectors.journal import Journal
@@ -128,13 +128,12 @@ def check_output(path: Path) -> Format:
     """The format of an output that can be written there; else an error, before any work.
 
     Raises:
-        ConfigError: The suffix names no format.
+        ConfigError: The suffix names no format, or the place is a folder, or in none.
         MissingExtra: The format needs a package that is not installed.
-        OutputError: The place is a folder, or in none.
     """
     found = find_format(path)
     if path.is_dir():
-        raise OutputError(f"{path} is a folder; give the name of a file")
+        raise ConfigError(f"{path} is a folder; give the name of a file")
     if not path.parent.is_dir():
-        raise OutputError(f"{path.parent} is not a folder; make it, or choose another output")
+        raise ConfigError(f"{path.parent} is not a folder; make it, or choose another output")
     return found

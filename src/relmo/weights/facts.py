@@ -30,7 +30,7 @@ def read_json(path: Path) -> dict[str, Any]:
         values = json.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise WeightError(f"{path}: cannot be read ({error.strerror})") from error
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+    except (UnicodeDecodeError, ValueError, RecursionError) as error:
         raise WeightError(f"{path}: not valid JSON ({error}); is the file complete?") from error
     if not isinstance(values, dict):
         raise WeightError(f"{path}: holds {type(values).__name__}, a JSON object is needed")

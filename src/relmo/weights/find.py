@@ -25,21 +25,30 @@ def read_model(name: str | Path) -> ModelFiles:
 
 def find_model(name: str | Path) -> Path:
     """The folder of a model. A path wins over a name; nothing is ever downloaded."""
+    if not str(name):
+        raise ModelNotFound("the model's name is empty; give a folder or the name of a model")
     path = Path(name).expanduser()
-    if path.is_dir():
+    if _is_folder(path):
         return path
     bundled = _bundled() / str(name)
-    if path.name == str(name) and bundled.is_dir():
+    if path.name == str(name) and _is_folder(bundled):
         return bundled
     for entry in entry_points(group=ENTRY_POINTS, name=str(name)):
         return Path(str(files(entry.module)))
-    if path.is_file():
+    if _is_folder(path.parent) and path.is_file():
         raise ModelNotFound(f"{path} is a file; give the folder that holds it")
     raise ModelNotFound(
         f"no model {str(name)!r}: it is neither a folder nor an installed model (installed: "
         f"{', '.join(known_models())}). relmo does not download: fetch the model's files and give "
         f"their folder"
     )
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):  # a name too long, or with NUL in it
+        return False
 
 
 def known_models() -> list[str]:

@@ -41,6 +41,12 @@ def unpack(packed: dict[str, Tensor], path: Path) -> dict[str, Tensor]:
             continue
         if name + SCALE not in packed:
             raise WeightError(f"{path}: {name!r} has no {name + SCALE!r} beside it; copy it again")
-        scale = packed[name + SCALE].view(-1, *[1] * (tensor.ndim - 1))  # (rows, 1, …)
+        scale = packed[name + SCALE]  # (rows,)
+        if scale.shape != tensor.shape[:1]:
+            raise WeightError(
+                f"{path}: {name + SCALE!r} is {tuple(scale.shape)}, {name!r} has "
+                f"{tensor.shape[0]} rows; copy it again"
+            )
+        scale = scale.view(-1, *[1] * (tensor.ndim - 1))  # (rows, 1, …)
         tensors[name] = tensor.to(torch.float32).mul_(scale)
     return tensors

@@ -2,17 +2,19 @@
 
 Names are the module tree's, start_state.{forward,backward}.{h,c} apart. Biases are stored as in
 the official file, without the forget gate's 1.0: only so is the way there and back bit-identical.
-config.json comes last and records size and sha256 of the other files, so that a folder whose
-writing was interrupted is recognised.
+config.json records size and sha256 of the other files. A new model is written whole into a corner
+of the folder and made the model by one rename, so a crash leaves the old one or the new one.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
+import tempfile
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast, get_args
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -39,7 +41,10 @@ SINGLE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 VOCAB = "vocab.txt"
 LM_HEAD = "lm_head.safetensors"
+COMMITTED = ".relmo-committed"
+"""Where a model lies that is written whole but not yet moved to its places."""
 SCALE = int8.SCALE
+FLOATS = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
 Storage = Literal["float32", "int8"]
 HINT = "is config.json from the same model? Run 'relmo info FOLDER' to check its checksums"
 PICKLE_STARTS = (b"PK\x03\x04", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
@@ -53,6 +58,7 @@ class Native:
 
     def detect(self, folder: Path) -> bool:
         """Whether config.json and weights are there."""
+        finish_move(folder)
         return (folder / "config.json").is_file() and (
             (folder / SINGLE).is_file() or (folder / INDEX).is_file()
         )
@@ -61,10 +67,10 @@ class Native:
         """Read and check settings, weights and word list."""
         config, recorded = read_config(folder)
         check_sizes(folder, recorded)
-        storage = read_json(folder / "config.json").get("storage", "float32")
+        storage = read_storage(folder)
         wanted = {START_NAMES.get(n, n): (n, shape) for n, shape in expected_shapes(config).items()}
-        where = tensor_files(folder)
-        names = {name.removesuffix(SCALE) for name in where}
+        where = tensor_files(folder, recorded)
+        names = {name for name in where if storage != "int8" or not name.endswith(SCALE)}
         check_names(names, set(wanted), folder, HINT)
         tensors: dict[str, Tensor] = {}
         for file in sorted(set(where.values())):
@@ -74,8 +80,12 @@ class Native:
                 check_shape(folder / file, name, tuple(tensor.shape), tuple(shape), HINT)
                 check_finite(folder / file, name, tensor)
                 tensors[module_name] = tensor
-        lexicon = Lexicon.read(folder / VOCAB) if (folder / VOCAB).is_file() else None
-        head = partial(read_head, folder / LM_HEAD, storage) if LM_HEAD in recorded else None
+        has_words = VOCAB in recorded if recorded else (folder / VOCAB).is_file()
+        lexicon = Lexicon.read(folder / VOCAB) if has_words else None
+        head = None
+        if LM_HEAD in recorded and lexicon is not None:
+            size = len(lexicon), config.lstm.output_width
+            head = partial(read_head, folder / LM_HEAD, storage, size)
         return ModelFiles(config, tensors, lexicon, head)
 
     def lost(self, config: ElmoConfig) -> list[str]:
@@ -89,50 +99,59 @@ class Native:
         shard_bytes: int | None = None,
         storage: Storage = "float32",
     ) -> None:
-        """Write the folder: all files beside it first, then moved in, config.json last."""
-        make_folder(folder.parent)
-        stage = folder.with_name(folder.name + ".tmp")
-        shutil.rmtree(stage, ignore_errors=True)
-        make_folder(stage)
-        try:
-            tensors = with_file_names(model.tensors)
-            written = write_shards(stage, pack(tensors, storage), shard_bytes)
-            if model.lm_head is not None:
-                _save(stage / LM_HEAD, pack(model.lm_head(), storage))
-                written.append(LM_HEAD)
-            if model.lexicon is not None:
-                model.lexicon.write(stage / VOCAB)
-                written.append(VOCAB)
-            files = {
-                name: {"bytes": (stage / name).stat().st_size, "sha256": sha256(stage / name)}
-                for name in written
-            }
-            about = {"storage": storage, "files": files}
-            write_json(stage / "config.json", {**model.config.to_dict(), **about})
-            with explain(folder):
-                move_in(stage, folder, [*written, "config.json"])
-        finally:
-            shutil.rmtree(stage, ignore_errors=True)
+        """Write the folder: all files in a corner of it first, then moved to their places."""
+        make_folder(folder)
+        finish_move(folder)
+        with explain(folder):
+            stage = Path(tempfile.mkdtemp(dir=folder, prefix=".relmo-"))
+            try:
+                self._write_all(stage, model, shard_bytes, storage)
+                sync_folder(stage)
+                stage.rename(folder / COMMITTED)  # from here on the new model is the model
+            except BaseException:
+                shutil.rmtree(stage, ignore_errors=True)
+                raise
+            finish_move(folder)
+
+    def _write_all(
+        self, stage: Path, model: ModelFiles, shard_bytes: int | None, storage: Storage
+    ) -> None:
+        tensors = with_file_names(model.tensors)
+        written = write_shards(stage, pack(tensors, storage), shard_bytes)
+        if model.lm_head is not None:
+            _save(stage / LM_HEAD, pack(model.lm_head(), storage))
+            written.append(LM_HEAD)
+        if model.lexicon is not None:
+            model.lexicon.write(stage / VOCAB)
+            written.append(VOCAB)
+        files = {
+            name: {"bytes": (stage / name).stat().st_size, "sha256": sha256(stage / name)}
+            for name in written
+        }
+        about = {"storage": storage, "files": files}
+        write_json(stage / "config.json", {**model.config.to_dict(), **about})
 
 
-def move_in(stage: Path, folder: Path, names: list[str]) -> None:
-    """Put a whole new model in the place of an old one; other files of the folder stay.
+def finish_move(folder: Path) -> None:
+    """Take a model that was written whole to its places, also after a crash on the way.
 
-    Without its config.json a folder is no model, so one whose move was interrupted is never taken
-    for a mixture of two.
+    The old model's own files go; all others in the folder are not ours and stay.
     """
-    if not folder.exists():
-        stage.rename(folder)
+    stage = folder / COMMITTED
+    if not stage.is_dir():
         return
-    (folder / "config.json").unlink(missing_ok=True)
-    for stale in {
-        *folder.glob("model*.safetensors"),
-        *(folder / n for n in (INDEX, VOCAB, LM_HEAD)),
-    }:
-        stale.unlink(missing_ok=True)
-    for name in names:
-        (stage / name).replace(folder / name)
-    sync_folder(folder)
+    with explain(folder):
+        if (stage / "config.json").is_file():
+            new = read_json(stage / "config.json").get("files", {})
+            old = read_json(folder / "config.json") if (folder / "config.json").is_file() else {}
+            recorded = old.get("files", {}) if old.get("format") == "relmo" else {}
+            for name in [*new, "config.json"]:
+                if (stage / name).is_file():
+                    (stage / name).replace(folder / name)
+            for stale in set(recorded) - set(new):
+                (folder / Path(stale).name).unlink(missing_ok=True)
+            sync_folder(folder)
+        shutil.rmtree(stage, ignore_errors=True)
 
 
 def read_config(folder: Path) -> tuple[ElmoConfig, dict[str, dict[str, Any]]]:
@@ -151,6 +170,18 @@ def read_config(folder: Path) -> tuple[ElmoConfig, dict[str, dict[str, Any]]]:
         raise WeightError(f"{folder / 'config.json'}: {error}") from error
 
 
+def read_storage(folder: Path) -> Storage:
+    """How config.json says that the weights are stored."""
+    path = folder / "config.json"
+    storage = read_json(path).get("storage", "float32")
+    if storage not in get_args(Storage):
+        raise WeightError(
+            f"{path}: storage is {storage!r}, this relmo reads {' and '.join(get_args(Storage))}; "
+            f"is it of a newer release?"
+        )
+    return cast("Storage", storage)
+
+
 def check_sizes(folder: Path, recorded: dict[str, dict[str, Any]]) -> None:
     """Raise WeightError if a file is not as long as config.json says: cheap, at every load."""
     for name, facts in recorded.items():
@@ -164,13 +195,18 @@ def check_sizes(folder: Path, recorded: dict[str, dict[str, Any]]) -> None:
             )
 
 
-def tensor_files(folder: Path) -> dict[str, str]:
-    """Name of each tensor -> the file that holds it."""
-    if (folder / SINGLE).is_file():
+def tensor_files(folder: Path, recorded: Mapping[str, Any]) -> dict[str, str]:
+    """Name of each tensor -> the file that holds it: as recorded, or else by what is there."""
+    is_single = SINGLE in recorded if recorded else (folder / SINGLE).is_file()
+    if is_single:
         return dict.fromkeys(tensor_names(folder / SINGLE), SINGLE)
     weight_map = read_json(folder / INDEX).get("weight_map")
     if not isinstance(weight_map, dict):
         raise WeightError(f"{folder / INDEX}: lacks 'weight_map', which names each tensor's shard")
+    if not all(
+        isinstance(shard, str) and Path(shard).name == shard for shard in weight_map.values()
+    ):
+        raise WeightError(f"{folder / INDEX}: shards must be plain file names in the same folder")
     for shard in sorted(set(weight_map.values())):
         if not (folder / shard).is_file():
             raise WeightError(f"{folder / INDEX}: names {shard!r}, which is missing; copy it too")
@@ -192,16 +228,21 @@ def read_tensors(
         if missing:
             raise WeightError(f"{path}: lacks {min(missing)!r}, which the index places there")
         found = {name: file.get_tensor(name) for name in names}
+    for name, tensor in found.items():
+        if tensor.dtype not in FLOATS and not (storage == "int8" and tensor.dtype == torch.int8):
+            raise WeightError(f"{path}: {name!r} holds {tensor.dtype}, float32 is needed")
     if storage == "int8":
         return list(int8.unpack(found, path).items())
     return [(name, tensor.to(torch.float32)) for name, tensor in found.items()]
 
 
-def read_head(path: Path, storage: str) -> dict[str, Tensor]:
-    """The softmax: `weight` (V, P) and `bias` (V,)."""
+def read_head(path: Path, storage: str, shape: tuple[int, int]) -> dict[str, Tensor]:
+    """The softmax: `weight` of that shape, (V, P), and `bias` (V,)."""
     found = dict(read_tensors(path, tensor_names(path), storage))
     check_names(set(found), {"weight", "bias"}, path, HINT)
-    for name, tensor in found.items():
+    for name, wanted in (("weight", shape), ("bias", shape[:1])):
+        tensor = found[name]
+        check_shape(path, name, tuple(tensor.shape), wanted, "is vocab.txt of the same model?")
         check_finite(path, name, tensor)
     return found
 
@@ -227,22 +268,26 @@ def write_shards(folder: Path, tensors: dict[str, Tensor], shard_bytes: int | No
 
 
 def plan_shards(tensors: dict[str, Tensor], shard_bytes: int | None) -> list[list[str]]:
-    """Names of each shard's tensors, in order; a tensor is never split."""
+    """Names of each shard's tensors, in order; a tensor is never split, nor from its scale."""
     if shard_bytes is None:
         return [list(tensors)]
     groups: list[list[str]] = [[]]
     room = shard_bytes
-    for name, tensor in tensors.items():
-        if tensor.nbytes > shard_bytes:
+    for name in tensors:
+        if name.endswith(SCALE):
+            continue
+        unit = [each for each in (name, name + SCALE) if each in tensors]
+        size = sum(tensors[each].nbytes for each in unit)
+        if size > shard_bytes:
             raise OutputError(
-                f"{name!r} has {tensor.nbytes:,} bytes, a shard may have {shard_bytes:,}; "
+                f"{name!r} has {size:,} bytes, a shard may have {shard_bytes:,}; "
                 f"allow larger shards"
             )
-        if tensor.nbytes > room:
+        if size > room:
             groups.append([])
             room = shard_bytes
-        groups[-1].append(name)
-        room -= tensor.nbytes
+        groups[-1] += unit
+        room -= size
     return groups
 
 

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from relmo.config import CharCnnConfig, ElmoConfig, WordTableConfig
-from relmo.errors import ConfigError, WeightError
+from relmo.errors import ConfigError, RelmoError, WeightError
 from relmo.files import replacing
 from relmo.text.lexicon import Lexicon
 from relmo.weights.facts import make_folder, read_json, write_json
@@ -103,6 +103,18 @@ def find_files(folder: Path) -> tuple[Path, Path] | None:
 def read_files(options_path: Path, weights_path: Path) -> ModelFiles:
     """Read a model from its two files, wherever they lie."""
     options = read_json(options_path)
+    try:
+        return _read_checked(options, options_path, weights_path)
+    except (OSError, RuntimeError, KeyError, ValueError, TypeError, AttributeError) as error:
+        if isinstance(error, RelmoError):
+            raise
+        raise WeightError(
+            f"{weights_path}: is damaged or no ELMo ({type(error).__name__}: {error}); copy or "
+            f"download it again"
+        ) from error
+
+
+def _read_checked(options: dict[str, Any], options_path: Path, weights_path: Path) -> ModelFiles:
     with _opened(weights_path) as file:
         names = {name for name, _ in _datasets(file)}
         rows = file["embedding"].shape[0] if "embedding" in names else None
@@ -232,7 +244,7 @@ def _cell_matrix(name: str, module: str) -> Dataset:
 
 def exchange_gates(x: Tensor) -> Tensor:
     """Rows i, j, f, o <-> i, f, j, o of a weight (4H, P) or a bias (4H,), its own inverse."""
-    exchanged = torch.empty(x.shape)
+    exchanged = torch.empty(x.shape, dtype=x.dtype, device=x.device)
     for to, gate in zip(exchanged.chunk(4), GATES, strict=True):
         to.copy_(x.chunk(4)[gate])
     return exchanged

@@ -47,13 +47,13 @@ def to_config(
             if num_words is None
             else WordTableConfig(width=width, num_words=num_words),
             lstm=LstmConfig(
-                num_layers=int(lstm.get("n_layers", 1)),
+                num_layers=lstm.get("n_layers", 1),
                 cell_width=_whole(lstm, "dim", path),
                 output_width=width,
                 has_projection=has_cell_projection,
                 cell_clip=lstm.get("cell_clip") or None,  # 0 means no clip, as in AllenNLP
                 output_clip=lstm.get("proj_clip") or None,
-                has_skips=bool(lstm.get("use_skip_connections", False)),
+                has_skips=lstm.get("use_skip_connections") or False,
             ),
             official=_leftover(options),
         )
@@ -74,11 +74,11 @@ def _cnn_config(
     embedding = _section(cnn, "embedding", path)
     return CharCnnConfig(
         width=width,
-        max_characters=int(cnn.get("max_characters_per_token", 50)),
+        max_characters=cnn.get("max_characters_per_token", 50),
         character_width=_whole(embedding, "dim", path),
         filters=tuple((int(size), int(number)) for size, number in _value(cnn, "filters", path)),
         activation=cnn.get("activation", "relu"),
-        num_highways=int(cnn.get("n_highway") or 0),
+        num_highways=cnn.get("n_highway") or 0,
         has_projection=has_projection,
     )
 

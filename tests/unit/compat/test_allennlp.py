@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from relmo.compat.allennlp import Elmo, ElmoEmbedder, batch_to_ids
-from relmo.errors import ConfigError, OutputError
+from relmo.errors import ConfigError, OutputError, TextError
+from tests.support.official import write_official
 
 SENTENCES = [["The", "bank", "of", "the", "river"], ["Bank"]]
 
@@ -85,6 +86,14 @@ def test_a_module_of_ones_own(files):
     elmo.reset_states()
     with pytest.raises(ConfigError, match="not both"):
         Elmo(*files, 1, module=Module())
+
+
+def test_models_and_ids_that_do_not_fit_are_refused_with_a_reason(tmp_path, files):
+    other = write_official(tmp_path / "short", max_characters=12)
+    with pytest.raises(ConfigError, match="50 character ids per word"):
+        Elmo(other / "options.json", other / "weights.hdf5", 1)
+    with pytest.raises(TextError, match="is needed: batch_to_ids"):
+        Elmo(*files, 1)(batch_to_ids(SENTENCES)[..., :30])
 
 
 def test_word_ids_without_a_cache_are_warned_about(files, caplog):

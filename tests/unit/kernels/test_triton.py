@@ -88,11 +88,12 @@ def test_bfloat16_is_near_float32(case, interpreted):
     assert max(interpreted[case].values()) < TOLERANCE[torch.bfloat16], interpreted[case]
 
 
-def test_what_the_lstm_cannot_do_is_refused(interpreted):
+def test_what_the_kernels_cannot_do_is_refused(interpreted):
     assert interpreted["refused"] == {
         "no projection": "ConfigError",
         "a second backward pass": "RuntimeError",
-        "a gradient of a gradient": "RuntimeError",
+        "a gradient of the lstm's gradient": "RuntimeError",
+        "a gradient of the softmax's gradient": "RuntimeError",
     }
 
 
@@ -178,6 +179,7 @@ def softmax_errors(N, S, P, rows, size, device, dtype):
     scale[-1:] *= 0.0 if N > 1 else 1.0  # a token that does not count
     hidden, target, negatives = (t.to(dtype).to(device) for t in (hidden, target, negatives))
     target_bias, negative_bias = biases
+    negative_bias[8:9] = -1e30  # a column that only fills the sample up
     inputs = [hidden, target, target_bias, negatives, negative_bias]
     inputs = [tensor.requires_grad_() for tensor in inputs]
     exact = [tensor.detach().float().requires_grad_() for tensor in inputs]
@@ -206,8 +208,9 @@ def error(found, wanted) -> float:
 
 
 def refusals() -> dict[str, str]:
-    """What each thing that the LSTM cannot do raises."""
+    """What each thing that the kernels cannot do raises."""
     from relmo.kernels.triton_lstm import paired_lstm
+    from relmo.kernels.triton_softmax import sampled_loss
 
     x, h, c, weights = lstm_inputs(2, 1, 2, 3, "plain", "cpu", torch.float32)
 
@@ -219,15 +222,21 @@ def refusals() -> dict[str, str]:
         for _ in range(2):
             total.backward(retain_graph=True)
 
-    def gradient_of_a_gradient():
+    def gradient_of_the_lstms_gradient():
         total = paired_lstm(x, h, c, weights)[0].sum()
-        slope = torch.autograd.grad(total, x, create_graph=True)[0]
-        slope.sum().backward()
+        torch.autograd.grad(total, x, create_graph=True)[0].sum().backward()
+
+    def gradient_of_the_softmaxs_gradient():
+        hidden, ones = torch.ones(2, 3, requires_grad=True), torch.ones(2)
+        hits = torch.tensor([-1, 0], dtype=torch.int32)
+        loss = sampled_loss(hidden, torch.ones(2, 3), ones, torch.ones(2, 3), ones, hits, ones)
+        torch.autograd.grad(loss, hidden, create_graph=True)[0].sum().backward()
 
     return {
         "no projection": raised(without_projection),
         "a second backward pass": raised(backward_twice),
-        "a gradient of a gradient": raised(gradient_of_a_gradient),
+        "a gradient of the lstm's gradient": raised(gradient_of_the_lstms_gradient),
+        "a gradient of the softmax's gradient": raised(gradient_of_the_softmaxs_gradient),
     }
 
 

@@ -96,7 +96,7 @@ def test_another_run_is_refused_with_every_difference(path, written):
     assert "model was 'small', now 'large'" in message
     assert "precision was None, now 'int8'" in message
     assert "layers" not in message
-    assert "without resume" in message
+    assert "delete it" in message
     assert path.read_bytes() == before
 
 
@@ -139,7 +139,7 @@ def test_another_text_is_refused_with_its_line(path, written, make_records):
     journal = Journal(path, RUN, resume=True)
     texts = [record.text for record in make_records(4)]
     assert journal.is_done(0, texts[0])
-    with pytest.raises(OutputError, match=r"input has changed: line 1 .*without resume"):
+    with pytest.raises(OutputError, match=r"input has changed: line 1 .*delete it"):
         journal.is_done(1, texts[1] + "!")
     journal.close()
 

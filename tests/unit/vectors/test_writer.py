@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from relmo.errors import OutputError
+from relmo.errors import ConfigError, OutputError
 from relmo.vectors.record import Record
 from relmo.vectors.writer import VectorWriter
 
@@ -182,14 +182,14 @@ def test_records_of_another_shape_are_refused_at_once(path, make_records, shape)
 
 
 def test_the_place_is_checked_before_any_work(path):
-    with pytest.raises(OutputError, match="nowhere is not a folder; make it"):
+    with pytest.raises(ConfigError, match="nowhere is not a folder; make it"):
         open_writer(path.parent / "nowhere" / path.name)
     path.write_text("a file")
-    with pytest.raises(OutputError, match="is not a folder"):
+    with pytest.raises(ConfigError, match="is not a folder"):
         open_writer(path / path.name)
     path.unlink()
     path.mkdir()
-    with pytest.raises(OutputError, match="is a folder"):
+    with pytest.raises(ConfigError, match="is a folder"):
         open_writer(path)
 
 

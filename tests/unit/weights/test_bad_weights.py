@@ -2,6 +2,7 @@
 
 import json
 import pickle
+from contextlib import suppress
 
 import h5py
 import numpy as np
@@ -242,6 +243,48 @@ def test_an_index_that_lies(tmp_path):
     index.write_text("{}")
     with pytest.raises(WeightError, match="lacks 'weight_map'"):
         Elmo.from_pretrained(tmp_path / "m")
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.bool, torch.complex64])
+def test_native_tensors_of_another_kind(native, dtype):
+    rewrite(native, lambda t: t.update({"forward_lstm.layers.1.bias": torch.zeros(96).to(dtype)}))
+    with pytest.raises(WeightError, match="'forward_lstm.layers.1.bias' holds .*float32 is needed"):
+        Elmo.from_pretrained(native)
+
+
+@pytest.mark.parametrize("where", [0.05, 0.3, 0.5, 0.7, 0.95])
+def test_an_hdf5_file_with_a_hole_is_never_a_raw_error(official, where):
+    path = official / "weights.hdf5"
+    raw = bytearray(path.read_bytes())
+    for start in range(int(where * len(raw)), len(raw), 3000):
+        raw[start : start + 700] = bytes(len(raw[start : start + 700]))
+    path.write_bytes(raw)
+    with suppress(RelmoError):  # a hole among the numbers alone cannot be seen
+        Elmo.from_pretrained(official)
+
+
+def test_an_index_that_leads_out_of_the_folder(tmp_path):
+    Native().write(tmp_path / "m", Elmo.untrained(tiny_config()).files(), shard_bytes=5000)
+    index = tmp_path / "m" / "model.safetensors.index.json"
+    values = json.loads(index.read_text())
+    values["weight_map"] = dict.fromkeys(values["weight_map"], "../secret.safetensors")
+    index.write_text(json.dumps(values))
+    forget_files(tmp_path / "m")
+    with pytest.raises(WeightError, match="plain file names"):
+        Elmo.from_pretrained(tmp_path / "m")
+
+
+@pytest.mark.parametrize("name", ["", "x" * 5000, "a\0b"])
+def test_names_that_no_model_can_have(name):
+    with pytest.raises(ModelNotFound):
+        Elmo.from_pretrained(name)
+
+
+def test_switches_of_options_are_true_or_false(official):
+    for changes in ({"skips": "false"}, {"layers": 2.5}, {"cell_clip": True}):
+        (official / "options.json").write_text(json.dumps(options_of(**changes)))
+        with pytest.raises(WeightError, match="is needed"):
+            Elmo.from_pretrained(official)
 
 
 def test_a_folder_of_no_known_layout_lists_what_was_tried(tmp_path):

@@ -1,14 +1,15 @@
 """relmo's own layout."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 
 from relmo import Elmo
-from relmo.errors import ConfigError, OutputError, WeightError
+from relmo.errors import ConfigError, OutputError
 from relmo.weights import find, layouts, native
 from relmo.weights.convert import convert_model
 from relmo.weights.describe import describe_model
@@ -138,30 +139,70 @@ def test_other_files_of_the_folder_stay(tiny, tmp_path):
     assert not tmp_path.with_name(tmp_path.name + ".tmp").exists()
 
 
-def test_a_move_that_was_interrupted_leaves_no_mixture(tiny, tmp_path, monkeypatch):
-    from pathlib import Path
-
+@pytest.mark.parametrize("dies_at", range(1, 5))
+def test_a_crash_on_the_way_leaves_the_new_model_whole(tiny, tmp_path, monkeypatch, dies_at):
     tiny.save_pretrained(tmp_path / "m", shard_bytes=5000)
+    other = Elmo.untrained(tiny_config(), seed=9)
     moved = []
 
-    def dies_at_the_second(self, target):
-        moved.append(target)
-        if len(moved) == 2:
-            raise KeyboardInterrupt
+    def dies(self, target):
+        if self.parent.name == native.COMMITTED:
+            moved.append(target)
+            if len(moved) == dies_at:
+                raise KeyboardInterrupt
         return rename(self, target)
 
     rename = Path.replace
-    other = Elmo.untrained(tiny_config(), seed=9)
-    monkeypatch.setattr(
-        native, "write_json", lambda path, values: path.write_text(json.dumps(values))
-    )
-    monkeypatch.setattr(native, "_save", lambda path, tensors: save_file(tensors, path))
-    monkeypatch.setattr(Path, "replace", dies_at_the_second)
+    monkeypatch.setattr(Path, "replace", dies)
     with pytest.raises(KeyboardInterrupt):
-        other.save_pretrained(tmp_path / "m", shard_bytes=5000)
+        other.save_pretrained(tmp_path / "m", shard_bytes=9000)
     monkeypatch.undo()
-    with pytest.raises(WeightError, match="no known model layout"):
-        Elmo.from_pretrained(tmp_path / "m")
+    assert same_vectors(Elmo.from_pretrained(tmp_path / "m"), other)
+    names = {path.name for path in (tmp_path / "m").iterdir()}
+    assert names == {"config.json", *json.loads((tmp_path / "m/config.json").read_text())["files"]}
+
+
+def test_a_crash_while_writing_leaves_the_old_model_whole(tiny, tmp_path, monkeypatch):
+    tiny.save_pretrained(tmp_path / "m")
+
+    def full(path, values):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(native, "write_json", full)
+    with pytest.raises(OutputError, match="No space left"):
+        Elmo.untrained(tiny_config(), seed=9).save_pretrained(tmp_path / "m")
+    monkeypatch.undo()
+    assert same_vectors(Elmo.from_pretrained(tmp_path / "m"), tiny)
+    assert {p.name for p in (tmp_path / "m").iterdir()} == {"config.json", "model.safetensors"}
+
+
+def test_files_of_others_in_and_beside_the_folder_are_not_touched(tiny, tmp_path):
+    beside = tmp_path / "m.tmp"
+    beside.mkdir()
+    (beside / "thesis.txt").write_text("years")
+    (tmp_path / "m").mkdir()
+    for name in ("vocab.txt", "model_tagger.safetensors", "README.md"):
+        (tmp_path / "m" / name).write_text("mine")
+    tiny.save_pretrained(tmp_path / "m")
+    tiny.save_pretrained(tmp_path / "m")
+    assert (beside / "thesis.txt").read_text() == "years"
+    for name in ("vocab.txt", "model_tagger.safetensors", "README.md"):
+        assert (tmp_path / "m" / name).read_text() == "mine"
+    assert same_vectors(Elmo.from_pretrained(tmp_path / "m"), tiny)
+
+
+def test_a_model_can_be_saved_into_the_current_folder(tiny, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    tiny.save_pretrained(".")
+    assert same_vectors(Elmo.from_pretrained("."), tiny)
+
+
+def test_stale_weights_beside_recorded_shards_are_not_read(tiny, tmp_path):
+    Elmo.untrained(tiny_config(), seed=9).save_pretrained(tmp_path / "old")
+    tiny.save_pretrained(tmp_path / "m", shard_bytes=5000)
+    stale = (tmp_path / "old" / "model.safetensors").read_bytes()
+    (tmp_path / "m" / "model.safetensors").write_bytes(stale)
+    assert same_vectors(Elmo.from_pretrained(tmp_path / "m"), tiny)
 
 
 def test_converting_can_make_shards(official, tmp_path):

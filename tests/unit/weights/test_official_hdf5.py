@@ -152,6 +152,16 @@ def test_float16_files_are_read_exactly(official):
     assert torch.equal(found, torch.from_numpy(half.astype("f4")))
 
 
+def test_another_default_dtype_changes_nothing(official):
+    wanted = Elmo.from_pretrained(official).embed([["a", "b"]])[0]
+    torch.set_default_dtype(torch.float64)
+    try:
+        found = Elmo.from_pretrained(official).embed([["a", "b"]])[0]
+    finally:
+        torch.set_default_dtype(torch.float32)
+    np.testing.assert_array_equal(found, wanted)
+
+
 def test_native_and_official_give_the_same_vectors(official, tmp_path):
     convert_model(official, tmp_path / "native", "native")
     assert Native().detect(tmp_path / "native")

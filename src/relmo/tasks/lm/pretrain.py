@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -13,9 +14,11 @@ from relmo.tasks.lm.settings import Recipe
 from relmo.tasks.lm.task import LmTask
 from relmo.text.documents import find_files
 from relmo.text.token_cache import TokenCache, open_cache
+from relmo.train.checkpoint import has_checkpoint
 from relmo.train.distributed import World, join_world, wait
 from relmo.train.record import write_record
 from relmo.train.trainer import Trainer
+from relmo.weights.facts import make_folder, read_json, write_json
 from relmo.weights.native import Storage
 from relmo.weights.tensors import ModelFiles
 
@@ -49,15 +52,19 @@ def pretrain(
         raise ConfigError(f"{output} holds a finished run; choose another folder")
     world = join_world(device)
     if init is not None:
-        recipe = dataclasses.replace(recipe, model=_like(init))
+        recipe = _like(init, recipe)
     cache = _open_cache(recipe, data, cache_folder or output / "cache", world)
-    report({"corpus": cache.meta["tokens"], "coverage": cache.coverage(recipe.lm.vocabulary)})
+    _check_course(output / "checkpoint", recipe, cache, world)
+    if world.is_main:
+        report({"corpus": cache.meta["tokens"], "coverage": cache.coverage(recipe.lm.vocabulary)})
     seed = recipe.training.seed
     graphs = recipe.training.accumulate == 1
     task = LmTask(recipe.model, recipe.lm, cache, seed, world, init, graphs)
     trainer = Trainer(task, recipe.training, recipe.optimizer, output, world, report)
-    scores = trainer.fit(resume)
-    task.batches.close()
+    try:
+        scores = trainer.fit(resume)
+    finally:
+        task.batches.close()
     if world.is_main:
         facts = _facts(recipe, cache, trainer, scores)
         task.save_model(output / "model", facts, storage)
@@ -78,20 +85,46 @@ def _open_cache(
     return open_cache(files, folder, recipe.data, workers)
 
 
-def _like(init: ModelFiles) -> Any:  # noqa: ANN401 - ElmoConfig
-    """The other model's settings; its start state is made anew."""
-    return dataclasses.replace(init.config, start="zero", training={})
+def _like(init: ModelFiles, recipe: Recipe) -> Recipe:
+    """The recipe with the other model's shapes and tokenizer; its start state is made anew."""
+    name = recipe.model.name
+    model = dataclasses.replace(init.config, name=name, start="zero", training={})
+    data = dataclasses.replace(recipe.data, tokenizer=model.tokenizer)
+    return dataclasses.replace(recipe, model=model, data=data)
+
+
+def _check_course(folder: Path, recipe: Recipe, cache: TokenCache, world: World) -> None:
+    """Note what decides each step; a checkpoint of a run that began with other things is an error.
+
+    How long a run is, how often it looks and the learning rate may change on the way.
+    """
+    steps = {"accumulate": recipe.training.accumulate, "seed": recipe.training.seed}
+    settings = {name: recipe.to_dict()[name] for name in ("model", "lm")}
+    course = json.loads(json.dumps({**settings, **steps, "text": cache.folder.name}))
+    path = folder / "course.json"
+    if path.is_file() and has_checkpoint(folder):
+        begun = read_json(path)
+        other = sorted(name for name in course if course[name] != begun.get(name))
+        if other:
+            raise ConfigError(
+                f"{folder} is of a run with another {', '.join(other)}; resume with what it began "
+                f"with, or choose another folder"
+            )
+    elif world.is_main and recipe.training.checkpoint_every:
+        make_folder(folder)
+        write_json(path, course)
 
 
 def _facts(
     recipe: Recipe, cache: TokenCache, trainer: Trainer, scores: dict[str, float]
 ) -> dict[str, Any]:
     lm = recipe.lm
+    words = min(lm.vocabulary, len(cache.words))
     tokens = trainer.step * trainer.settings.accumulate * lm.rows * lm.window
     return {
         "seed": recipe.training.seed,
         "data": {"hash": cache.folder.name, **cache.meta},
-        "vocabulary": {"words": lm.vocabulary, "coverage": cache.coverage(lm.vocabulary)},
+        "vocabulary": {"words": words, "coverage": cache.coverage(lm.vocabulary)},
         "steps": trainer.step,
         "tokens_seen": tokens,
         "seconds": round(trainer.seconds, 1),

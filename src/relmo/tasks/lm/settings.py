@@ -14,7 +14,7 @@ from relmo.config import CharCnnConfig, ElmoConfig, LstmConfig, build, check_key
 from relmo.errors import ConfigError
 from relmo.text.token_cache import CacheSettings
 from relmo.train.optim import OptimSettings
-from relmo.train.trainer import TrainSettings
+from relmo.train.trainer import TrainSettings, check_whole
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +32,12 @@ class LmSettings:
     dropout: float = 0.1
     forget: float = 0.03
     """Chance per step that a stream's memory is wiped, so that the model learns to begin."""
+
+    def __post_init__(self) -> None:
+        check_whole(self, {"vocabulary": 4, "rows": 1, "window": 1, "negatives": 1})
+        for name in ("dropout", "forget"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ConfigError(f"{name} is {getattr(self, name)}; a share below 1 is needed")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +64,10 @@ SECTIONS = {
 }
 
 
+LENGTHS = ("epochs", "steps", "minutes")
+"""What can bound a run: a change from the command line replaces what the recipe says."""
+
+
 def load_recipe(
     name: str | Path, changes: Sequence[str] = (), minutes: float | None = None
 ) -> Recipe:
@@ -72,27 +82,26 @@ def load_recipe(
     for change in changes:
         _apply(values, change)
     if minutes is not None:
-        training = values.setdefault("training", {})
-        for other in ("epochs", "steps"):
-            training.pop(other, None)
-        training["minutes"] = minutes
+        _apply(values, f"training.minutes={minutes}")
     return make_recipe(values, str(name))
 
 
 def make_recipe(values: Mapping[str, Any], where: str) -> Recipe:
     """Check and freeze what a TOML file holds."""
     check_keys(values, {"model", *SECTIONS}, where)
-    model = dict(values.get("model", {}))
+    sections = {name: _section(values, name, where) for name in ("model", *SECTIONS)}
+    model = sections.pop("model")
+    _share_tokenizer(model, sections["data"], where)
     check_keys(model, {"name", "tokenizer", "char_cnn", "lstm"}, f"{where}: model")
+    lstm = _without_clips(_section(model, "lstm", where))
     return Recipe(
         model=ElmoConfig(
-            tokens=build(CharCnnConfig, model.pop("char_cnn", {}), "char_cnn"),
-            lstm=build(LstmConfig, _without_clips(model.pop("lstm", {})), "lstm"),
-            **model,
+            tokens=build(CharCnnConfig, _section(model, "char_cnn", where), "char_cnn"),
+            lstm=build(LstmConfig, lstm, "lstm"),
+            **{key: model[key] for key in ("name", "tokenizer") if key in model},
         ),
         **{
-            name: build(kind, values.get(name, {}), f"{where}: {name}")
-            for name, kind in SECTIONS.items()
+            name: build(kind, sections[name], f"{where}: {name}") for name, kind in SECTIONS.items()
         },
     )
 
@@ -100,6 +109,24 @@ def make_recipe(values: Mapping[str, Any], where: str) -> Recipe:
 def known_recipes() -> list[str]:
     """Names of the recipes in the package."""
     return sorted(path.stem for path in _folder().glob("*.toml"))
+
+
+def _section(values: Mapping[str, Any], name: str, where: str) -> dict[str, Any]:
+    section = values.get(name, {})
+    if not isinstance(section, Mapping):
+        raise ConfigError(f"{where}: {name} is {section!r}; a section with settings is needed")
+    return dict(section)
+
+
+def _share_tokenizer(model: dict[str, Any], data: dict[str, Any], where: str) -> None:
+    """Text is split as the model will split it: what one section names holds for both."""
+    named = [section["tokenizer"] for section in (model, data) if "tokenizer" in section]
+    if len(named) == 2 and named[0] != named[1]:
+        raise ConfigError(
+            f"{where}: tokenizers {named[0]!r} of model, {named[1]!r} of data; name one"
+        )
+    for tokenizer in named:
+        model["tokenizer"] = data["tokenizer"] = tokenizer
 
 
 def _without_clips(lstm: Mapping[str, Any]) -> dict[str, Any]:
@@ -135,6 +162,9 @@ def _apply(values: dict[str, Any], change: str) -> None:
         if not isinstance(values, dict):
             raise ConfigError(f"{change!r}: {part!r} is no section")
     values[last] = value
+    if path == ["training"] and last in LENGTHS:
+        for other in set(LENGTHS) - {last}:
+            values.pop(other, None)
 
 
 def _folder() -> Path:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 import torch
@@ -25,22 +25,29 @@ DOCUMENTS = 400
 def mean_state(
     bilm: BiLM, token_vectors: Callable[[Text], Tensor], documents: Sequence[Text]
 ) -> dict[str, Tensor] | None:
-    """Start state by its names in the module: forward after `</S>`, backward after `<S>`."""
+    """Start state by its names in the module: forward after `</S>`, backward after `<S>`.
+
+    None where no document ends a sentence soon enough.
+    """
     texts = [text for text in documents if len(text) > 2][:DOCUMENTS]
-    if not texts:
+    ahead = _not_empty(_up_to_last(text[:LONGEST], 1) for text in texts)
+    behind = _not_empty(_up_to_last(text[::-1][:LONGEST], 0) for text in texts)
+    if not ahead or not behind:
         return None
-    ahead = [_up_to_last(text[:LONGEST], 1) for text in texts]
-    behind = [_up_to_last(text[::-1][:LONGEST], 0) for text in texts]
     state = zero_state(bilm.config.lstm, 1, like=next(bilm.parameters()))
     found = {}
     for direction, stack, rows, zero in (
         ("forward", bilm.forward_lstm, ahead, state.forward),
         ("backward", bilm.backward_lstm, behind, state.backward),
     ):
-        after = _read(stack, token_vectors, [row for row in rows if len(row)], zero)
+        after = _read(stack, token_vectors, rows, zero)
         found[f"start_{direction}_h"] = after.h.mean(1).cpu()  # (L, P)
         found[f"start_{direction}_c"] = after.c.mean(1).cpu()  # (L, H)
     return found
+
+
+def _not_empty(texts: Iterable[Text]) -> list[Text]:
+    return [text for text in texts if len(text)]
 
 
 def _up_to_last(text: Text, boundary: int) -> Text:

@@ -20,18 +20,18 @@ from relmo.nn.bilm import BiLM, initialize
 from relmo.nn.char_cnn import CharCnn
 from relmo.nn.lm_head import LmHead, Sampler
 from relmo.nn.state import map_state, zero_state
+from relmo.scoring import Scorer
 from relmo.tasks.lm.data import UNKNOWN_ID, LmBatches, Speller
-from relmo.tasks.lm.evaluate import Scorer
 from relmo.tasks.lm.model import LmModel
 from relmo.tasks.lm.settings import LmSettings
 from relmo.tasks.lm.start_state import mean_state
 from relmo.text.characters import make_characters
 from relmo.text.lm_windows import Windows
 from relmo.text.token_cache import TokenCache
-from relmo.train.distributed import World
+from relmo.train.distributed import World, mean_over
 from relmo.types import BiLmState, LstmState
 from relmo.weights.native import Native, Storage
-from relmo.weights.tensors import ModelFiles, build_bilm, tensors_of
+from relmo.weights.tensors import START_NAMES, ModelFiles, build_bilm, tensors_of
 
 HELD_OUT_TOKENS = 200_000
 """Held-out tokens that are scored while training."""
@@ -97,7 +97,7 @@ class LmTask:
 
     def measures(self) -> dict[str, float]:
         """The loss per target since the last call, under its own name."""
-        total, count = self._sum.tolist()
+        total, count = mean_over(self._sum, self.world).tolist()
         self._sum.zero_()
         name = "full_softmax_loss" if self.sampler is None else "sampled_softmax_loss"
         return {name: total / max(count, 1.0)}
@@ -124,16 +124,26 @@ class LmTask:
     def state(self) -> dict[str, Tensor]:
         """The carried state of all rows."""
         s = self._state
+        sums = self._sum.new_zeros(1, self.rows, 2)  # rows second, as of all carried state
+        sums[0, 0] = self._sum
         return {
             "forward.h": s.forward.h,
             "forward.c": s.forward.c,
             "backward.h": s.backward.h,
             "backward.c": s.backward.c,
+            "sums": sums,
         }
 
     def load_state(self, state: dict[str, Tensor]) -> None:
         """Take up the carried state of a checkpoint."""
         s = {name: tensor.to(self.device) for name, tensor in state.items()}
+        found = s["forward.h"].shape[1] * self.world.size
+        if found != self.settings.rows:
+            raise ConfigError(
+                f"the checkpoint holds the state of {found} rows, lm.rows is {self.settings.rows}; "
+                f"resume with the recipe it began with"
+            )
+        self._sum = s["sums"].sum((0, 1))
         self._state = BiLmState(
             LstmState(s["forward.h"], s["forward.c"]), LstmState(s["backward.h"], s["backward.c"])
         )
@@ -162,7 +172,7 @@ class LmTask:
         if init is None:
             bilm = initialize(BiLM(self.config), seed)
         else:
-            bilm = build_bilm(init).requires_grad_(True)
+            bilm = build_bilm(_to_train(init, self.config)).requires_grad_(True)
             _take_over_softmax(head, self.lexicon.words, init)
         chances = None
         if self.sampler is not None:
@@ -189,6 +199,12 @@ def _speller(words: Sequence[str], config: CharCnnConfig, device: torch.device) 
 def _sampler(num_words: int, negatives: int, seed: int) -> Sampler | None:
     """Draws negatives, or None where the vocabulary is small enough to be scored in full."""
     return Sampler(num_words, negatives, seed) if num_words > 2 * negatives else None
+
+
+def _to_train(init: ModelFiles, config: ElmoConfig) -> ModelFiles:
+    """The other model's weights, copied: training changes them. Its start state stays behind."""
+    tensors = {n: t.clone() for n, t in init.tensors.items() if n not in START_NAMES}
+    return ModelFiles(dataclasses.replace(config, start="zero"), tensors)
 
 
 def _take_over_softmax(head: LmHead, words: Sequence[str], init: ModelFiles) -> None:

@@ -1,0 +1,56 @@
+"""relmo perplexity: how well a model predicts a text."""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from relmo.cli.defaults import DEFAULT_MODEL
+from relmo.cli.output import say
+from relmo.errors import ConfigError, TextError
+
+
+class FromStart(Enum):
+    """The state before a sentence."""
+
+    ZERO = "zero"
+    STORED = "stored"
+    CARRIED = "carried"
+
+
+File = Annotated[
+    Path,
+    typer.Argument(metavar="FILE", help="Text; a blank line ends a document."),
+]
+Model = Annotated[str, typer.Option(help="Folder or name of the model.")]
+Start = Annotated[
+    FromStart,
+    typer.Option(help="State before a sentence: carried through the document, stored, or zero."),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Report as one JSON object.")]
+
+
+def perplexity(
+    file: File,
+    model: Model = DEFAULT_MODEL,
+    start: Start = FromStart.CARRIED,
+    as_json: AsJson = False,
+) -> None:
+    """Score a text with both language models of a model, by the full softmax."""
+    from relmo.elmo import Elmo
+    from relmo.progress import progress
+    from relmo.text.documents import find_files, read_documents
+
+    if not file.exists():
+        raise ConfigError(f"{file}: no such file")
+    elmo = Elmo.from_pretrained(model)
+    lm = elmo.lm
+    documents = [d for path in find_files([file]) for d in read_documents(path)]
+    shown = progress(documents, len(documents), "documents", show=True)
+    split = [elmo.sentences(document) for document in shown]
+    if not any(split):
+        raise TextError(f"{file}: holds no words to score")
+    say(lm.perplexity(split, start.value).to_dict(), as_json)

@@ -1,0 +1,72 @@
+"""relmo pretrain: plain text -> a model."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from relmo.cli.output import note, say
+
+Recipe = Annotated[str, typer.Option(help="Name of a recipe in the package, or a TOML file.")]
+Data = Annotated[list[str], typer.Option(help="Text files, folders or globs; may be repeated.")]
+Output = Annotated[Path, typer.Option(help="Folder of the run; the model comes to OUTPUT/model.")]
+Minutes = Annotated[float | None, typer.Option(help="Train a complete schedule in this time.")]
+Changes = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Change the recipe."),
+]
+Resume = Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint.")]
+Init = Annotated[str | None, typer.Option(help="Model to start from: fine-tune it on this text.")]
+Cache = Annotated[Path | None, typer.Option(help="Where tokenised text is kept.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Report as JSON lines.")]
+
+
+def pretrain(
+    recipe: Recipe,
+    data: Data,
+    output: Output,
+    minutes: Minutes = None,
+    set_: Changes = None,
+    resume: Resume = False,
+    init: Init = None,
+    cache: Cache = None,
+    as_json: AsJson = False,
+) -> None:
+    """Pretrain a biLM on plain text, or fine-tune one with --init."""
+    from relmo.tasks.lm.pretrain import pretrain as run
+    from relmo.tasks.lm.settings import load_recipe
+    from relmo.weights.find import read_model
+
+    scores = run(
+        load_recipe(recipe, set_ or [], minutes),
+        data,
+        output,
+        resume=resume,
+        init=None if init is None else read_model(init),
+        cache_folder=cache,
+        report=_as_json if as_json else _as_line,
+    )
+    if not as_json:
+        say({**scores, "model": str(output / "model")}, as_json)
+
+
+def _as_json(values: dict[str, Any]) -> None:
+    typer.echo(json.dumps(values))
+
+
+def _as_line(values: dict[str, Any]) -> None:
+    """One line per report: what a person wants to follow."""
+    if "corpus" in values:
+        counts = values["corpus"]
+        note(
+            f"{counts['train']:,} tokens to train on, {counts['held_out']:,} held out, "
+            f"the vocabulary covers {values['coverage']:.2%}"
+        )
+        return
+    shown = {k: v for k, v in values.items() if k not in ("loss", "rate")}
+    parts = [f"{k} {v:,.4g}" if isinstance(v, float) else f"{k} {v:,}" for k, v in shown.items()]
+    print("  ".join(parts), file=sys.stderr, flush=True)  # noqa: T201 - progress for a person

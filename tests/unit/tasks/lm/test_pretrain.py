@@ -1,0 +1,262 @@
+"""Pretraining from end to end: it learns, what it writes is complete, the same twice."""
+
+import dataclasses
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+from relmo import Elmo
+from relmo.errors import ConfigError
+from relmo.tasks.lm.task import LmTask
+from relmo.train.distributed import World
+from relmo.train.optim import make_optimizer, rate_at, set_rate
+from relmo.train.record import read_record
+from relmo.weights.convert import convert_model
+from relmo.weights.find import read_model
+from relmo.weights.tensors import START_NAMES
+from tests.support.toy_lm import WORDS, Corpus, Grammar, metrics, toy_recipe
+
+GRAMMAR = Grammar(seed=1)
+SENTENCES = [["ba", "lu", "be"], ["ku"], ["never", "seen", "é"]]
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    return Corpus(tmp_path_factory.mktemp("corpus"), GRAMMAR)
+
+
+@pytest.fixture(scope="module")
+def trained(corpus, tmp_path_factory):
+    """A run that has learned the grammar; tests do not change it."""
+    output = tmp_path_factory.mktemp("run")
+    cnn = {"width": 16, "character_width": 8, "filters": [[1, 8], [2, 16]], "num_highways": 1}
+    recipe = toy_recipe(
+        model={"char_cnn": cnn, "lstm": {"cell_width": 32, "output_width": 16}},
+        lm={"rows": 64, "window": 6, "negatives": 50, "dropout": 0.0, "forget": 0.03},
+        training={"steps": 150, "log_every": 50},
+    )
+    corpus.train(recipe, output)
+    return output
+
+
+def weights(run):
+    """All tensors of a run's model."""
+    files = read_model(run / "model")
+    return {**files.tensors, **{f"softmax.{n}": t for n, t in files.lm_head().items()}}
+
+
+def same(one, two) -> bool:
+    return one.keys() == two.keys() and all(torch.equal(one[n], two[n]) for n in one)
+
+
+def task_of(corpus, recipe, **options):
+    seed = recipe.training.seed
+    return LmTask(recipe.model, recipe.lm, corpus.cache, seed, **options)
+
+
+# ── what a run learns and leaves ────────────────────────────────────────────────────────────
+
+
+def test_held_out_perplexity_comes_near_the_grammars_own(trained, corpus):
+    own = GRAMMAR.perplexity(corpus.held_out())
+    scores = metrics(trained)[-1]
+    for direction in ("forward", "backward", "mean"):
+        assert 0.99 * own < scores[f"held_out_{direction}"] < 1.1 * own
+    assert scores["held_out_unknown_rate"] == 0
+    first, *_, last = (line for line in metrics(trained) if "loss" in line)
+    assert last["full_softmax_loss"] < first["full_softmax_loss"]
+    assert last["full_softmax_loss"] == pytest.approx(np.log(own), rel=0.15)
+
+
+def test_the_saved_model_scores_text_as_the_run_did(trained, corpus):
+    elmo = Elmo.from_pretrained(trained / "model", start="zero", device="cpu")
+    found = elmo.lm.perplexity(corpus.held_out())
+    scores = metrics(trained)[-1]
+    assert found.mean == pytest.approx(scores["held_out_mean"], rel=1e-5)
+    assert found.tokens == scores["held_out_tokens"]
+
+
+def test_the_saved_model_has_all_that_it_needs(trained, corpus):
+    elmo = Elmo.from_pretrained(trained / "model", device="cpu")
+    assert [v.shape for v in elmo.embed(SENTENCES)] == [(3, 3, 32), (3, 1, 32), (3, 3, 32)]
+    assert elmo.config.name == "toy"
+    assert elmo.config.start == "stored"
+    assert all(getattr(elmo.bilm, name).abs().sum() > 0 for name in START_NAMES)
+    assert elmo.lexicon.words[:3] == ("<S>", "</S>", "<UNK>")
+    assert list(elmo.lexicon.words) == corpus.cache.words
+    training = elmo.config.training
+    assert (training["steps"], training["tokens_seen"]) == (150, 150 * 64 * 6)
+    assert training["vocabulary"] == {"words": len(elmo.lexicon), "coverage": 1.0}
+    assert training["data"]["hash"] == corpus.cache.folder.name
+    assert training["results"]["held_out_mean"] == metrics(trained)[-1]["held_out_mean"]
+
+
+def test_the_stored_start_predicts_better_than_zero(trained, corpus):
+    lm = Elmo.from_pretrained(trained / "model", device="cpu").lm
+    found = {start: lm.perplexity(corpus.held_out(), start).mean for start in ("zero", "stored")}
+    assert found["stored"] < found["zero"]
+
+
+def test_the_record_is_sealed_and_holds_the_recipe(trained):
+    record = read_record(trained / "run.json")
+    assert record["task"] == "lm"
+    assert record["recipe"]["lm"]["rows"] == 64
+    assert record["recipe"]["model"]["lstm"]["cell_clip"] is None
+    assert record["steps"] == 150
+
+
+def test_export_to_official_hdf5_gives_equal_vectors_from_a_zero_state(trained, tmp_path):
+    report = convert_model(trained / "model", tmp_path / "official", "hdf5")
+    assert any("start state" in lost for lost in report.lost)
+    found = Elmo.from_pretrained(tmp_path / "official", device="cpu").embed(SENTENCES)
+    own = Elmo.from_pretrained(trained / "model", start="zero", device="cpu").embed(SENTENCES)
+    assert all(np.array_equal(a, b) for a, b in zip(found, own, strict=True))
+
+
+def test_a_finished_runs_folder_is_refused(trained, corpus):
+    with pytest.raises(ConfigError, match="finished run; choose another"):
+        corpus.train(toy_recipe(), trained)
+
+
+def test_without_held_out_text_there_is_no_score_and_no_start_state(tmp_path):
+    corpus = Corpus(tmp_path, GRAMMAR, documents=20, held_out=0.0)
+    recipe = toy_recipe(data={"held_out": 0.0}, training={"steps": 2})
+    assert corpus.train(recipe, tmp_path / "run") == {}
+    assert Elmo.from_pretrained(tmp_path / "run/model", device="cpu").config.start == "zero"
+
+
+def test_a_held_out_sentence_that_never_ends_gives_no_start_state(tmp_path):
+    corpus = Corpus(tmp_path, GRAMMAR, documents=20)
+    task = task_of(corpus, toy_recipe())
+    endless = np.array([0, *[5] * 300, 1])
+    task.held_out = lambda: [endless]
+    task.save_model(tmp_path / "model", {})
+    assert read_model(tmp_path / "model").config.start == "zero"
+
+
+# ── fine-tuning ─────────────────────────────────────────────────────────────────────────────
+
+
+def test_fine_tuning_lowers_perplexity_on_other_text(trained, tmp_path):
+    other = Corpus(tmp_path, Grammar(seed=2, words=[*WORDS, "new", "words"]), documents=200)
+    elmo = Elmo.from_pretrained(trained / "model", device="cpu")
+    before = elmo.lm.perplexity(other.held_out())
+    untouched = {name: tensor.clone() for name, tensor in elmo.files().tensors.items()}
+    recipe = toy_recipe(
+        model={"name": "tuned"},
+        lm={"rows": 32, "window": 6, "negatives": 50},
+        training={"steps": 30},
+    )
+    other.train(recipe, tmp_path / "run", init=elmo.files())
+    tuned = Elmo.from_pretrained(tmp_path / "run/model", device="cpu")
+    after = tuned.lm.perplexity(other.held_out())
+    assert after.mean < before.mean / 2
+    assert (after.unknown_rate, before.unknown_rate > 0) == (0, True)
+    assert tuned.config.name == "tuned"
+    assert tuned.config.lstm == elmo.config.lstm
+    assert same(untouched, elmo.files().tensors)
+
+
+def test_fine_tuning_begins_with_the_softmax_rows_of_known_words(trained, tmp_path):
+    other = Corpus(tmp_path, Grammar(seed=3, words=[*WORDS[:9], "new"]), documents=20)
+    init = read_model(trained / "model")
+    recipe = dataclasses.replace(toy_recipe(), model=init.config)
+    task = task_of(other, recipe, init=init)
+    theirs = init.lm_head()
+    for row, word in enumerate(task.lexicon.words):
+        mine = task.model.head.weight[row], task.model.head.bias[row]
+        if word == "new":
+            assert all((theirs["weight"] - mine[0]).abs().amax(1) > 1e-3)
+        else:
+            [at] = init.lexicon.rows([word])
+            assert torch.equal(mine[0], theirs["weight"][at])
+            assert torch.equal(mine[1], theirs["bias"][at])
+    assert task.model.bilm.start == "zero"
+    assert all(p.requires_grad for p in task.model.parameters())
+
+
+def test_fine_tuning_splits_text_as_the_model_does(trained, tmp_path):
+    init = read_model(trained / "model")
+    init = dataclasses.replace(
+        init, config=dataclasses.replace(init.config, tokenizer="whitespace")
+    )
+    corpus = Corpus(tmp_path, GRAMMAR, documents=20, tokenizer="whitespace")
+    corpus.train(toy_recipe(training={"steps": 1}), tmp_path / "run", init=init)
+    record = read_record(tmp_path / "run/run.json")
+    assert record["data"]["hash"] == corpus.cache.folder.name
+    assert read_model(tmp_path / "run/model").config.tokenizer == "whitespace"
+
+
+# ── the same twice ──────────────────────────────────────────────────────────────────────────
+
+
+def test_a_run_is_the_same_twice_and_another_with_another_seed(corpus, tmp_path):
+    for name, seed in (("one", 0), ("two", 0), ("other", 1)):
+        recipe = toy_recipe(lm={"dropout": 0.3, "forget": 0.3}, training={"seed": seed})
+        corpus.train(recipe, tmp_path / name)
+    assert metrics(tmp_path / "one") == metrics(tmp_path / "two")
+    assert same(weights(tmp_path / "one"), weights(tmp_path / "two"))
+    assert metrics(tmp_path / "one") != metrics(tmp_path / "other")
+
+
+def test_what_is_forgotten_depends_on_the_step_alone_not_on_the_number_of_processes(corpus):
+    recipe = toy_recipe(lm={"rows": 64, "forget": 0.25})
+    whole = task_of(corpus, recipe).batches
+    halves = [task_of(corpus, recipe, world=World(rank, 2)).batches for rank in (0, 1)]
+    keeps = [whole.make(step).keeps for step in range(20)]
+    for step in (7, 3):
+        assert torch.equal(whole.make(step).keeps, keeps[step])
+        assert torch.equal(torch.cat([h.make(step).keeps for h in halves], 1), keeps[step])
+    assert not torch.equal(keeps[7], keeps[3])
+    assert torch.stack(keeps).mean() == pytest.approx(0.75, abs=0.03)
+
+
+def test_a_loss_with_dropout_depends_on_the_seed_that_is_set(corpus):
+    task = task_of(corpus, toy_recipe(lm={"dropout": 0.3}))
+
+    def loss(seed: int) -> float:
+        task.load_state({name: torch.zeros_like(t) for name, t in task.state().items()})
+        torch.manual_seed(seed)
+        return task.loss(0).item()
+
+    assert loss(1) == loss(1) != loss(2)
+    task.batches.close()
+
+
+def test_accumulated_steps_are_one_step_of_their_mean_gradient(corpus, tmp_path):
+    training = {"steps": 3, "accumulate": 2}
+    recipe = toy_recipe(lm={"dropout": 0.0}, training=training, optimizer={"clip_norm": 0.0})
+    corpus.train(recipe, tmp_path)
+    by_hand = task_of(corpus, recipe)
+    optimizer = make_optimizer(by_hand.model, recipe.optimizer)
+    for step in range(3):
+        set_rate(optimizer, rate_at(step / 3, recipe.optimizer))
+        first, second = by_hand.loss(2 * step), by_hand.loss(2 * step + 1)
+        ((first + second) / 2).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    by_hand.batches.close()
+    found = weights(tmp_path)
+    for name, tensor in by_hand.model.bilm.state_dict().items():
+        torch.testing.assert_close(found[name], tensor, atol=1e-5, rtol=0)
+    assert read_record(tmp_path / "run.json")["tokens_seen"] == 3 * 2 * 4 * 4
+
+
+def test_the_loss_is_called_what_it_is(corpus, tmp_path):
+    for negatives, name in ((8, "sampled_softmax_loss"), (50, "full_softmax_loss")):
+        recipe = toy_recipe(lm={"negatives": negatives}, training={"steps": 1})
+        corpus.train(recipe, tmp_path / name)
+        assert name in metrics(tmp_path / name)[0]
+
+
+def test_the_training_core_needs_torch_numpy_and_safetensors_alone():
+    heavy = ("h5py", "typer", "rich", "zstandard", "pyarrow")
+    code = (
+        "import sys, relmo.tasks.lm.pretrain, relmo.tasks.lm.__main__\n"
+        f"print([name for name in {heavy} if name in sys.modules])"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout == "[]\n"
