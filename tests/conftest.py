@@ -20,6 +20,14 @@ def tiny_config(**changes) -> ElmoConfig:
     return ElmoConfig(**{"tokens": cnn, "lstm": lstm, "name": "tiny", **changes})
 
 
+@pytest.fixture(autouse=True, scope="session")
+def on_the_cpu():
+    """Models load to the CPU, also where there is a GPU: numbers are compared to the bit."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("relmo.elmo._best_device", lambda: torch.device("cpu"))
+        yield
+
+
 @pytest.fixture(scope="session")
 def tiny() -> Elmo:
     """A model of 24 cells and width 16 with random weights; tests do not change it."""

@@ -82,6 +82,8 @@ class LanguageModel:
         if start == "stored" and self.bilm.start != "stored":
             raise ConfigError("this model has no stored start state; choose 'zero' or 'carried'")
         texts, scorer = self._numbered(map(_without_boundaries, documents))
+        if not any(map(len, texts)):
+            raise TextError("there are no words to score")
         return scorer.perplexity(texts, start)
 
     @torch.no_grad()

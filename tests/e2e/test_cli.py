@@ -1,12 +1,10 @@
 """The command line as a script sees it: output, errors, exit codes."""
 
-import io
 import json
 import signal
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
 import h5py
@@ -14,33 +12,9 @@ import numpy as np
 import pytest
 
 from relmo import Elmo
-from relmo.cli.main import main
 from tests.conftest import tiny_config
 
 RELMO = [sys.executable, "-m", "relmo"]
-
-
-@dataclass
-class Finished:
-    returncode: int
-    stdout: bytes
-    stderr: bytes
-
-
-@pytest.fixture
-def run(monkeypatch, capfdbinary):
-    """Run the command in this process: importing torch anew costs seconds each time."""
-
-    def run(*args, stdin: bytes = b"") -> Finished:
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
-        capfdbinary.readouterr()
-        with pytest.raises(SystemExit) as exit_:
-            main([str(arg) for arg in args])
-        code = exit_.value.code
-        out, err = capfdbinary.readouterr()
-        return Finished(code if isinstance(code, int) else 0, out, err)
-
-    return run
 
 
 @pytest.fixture(scope="module")

@@ -51,6 +51,6 @@ def perplexity(
     documents = [d for path in find_files([file]) for d in read_documents(path)]
     shown = progress(documents, len(documents), "documents", show=True)
     split = [elmo.sentences(document) for document in shown]
-    if not any(split):
+    if not any(words for document in split for words in document):
         raise TextError(f"{file}: holds no words to score")
     say(lm.perplexity(split, start.value).to_dict(), as_json)

@@ -23,9 +23,11 @@ from torch import Tensor, nn
 
 from relmo.errors import WeightError
 from relmo.files import explain, sync_folder
+from relmo.weights.tensors import check_names, check_shape
 
 KEEP = 2
 """Checkpoints kept."""
+HINT = "it is of another model or recipe: resume with the one it began with"
 
 
 @dataclass(frozen=True)
@@ -83,18 +85,11 @@ def load_checkpoint(
             continue
         tensors, state = found
         weights = _part(tensors, "model.")
-        try:
-            model.load_state_dict(weights, strict=True)
-        except RuntimeError as error:
-            raise WeightError(
-                f"{place}: is of another model ({error}); resume with the recipe it began with"
-            ) from error
+        _check_model(place, weights, model.state_dict())
+        model.load_state_dict(weights, strict=True)
         kind = type(optimizer).__name__
         if state.get("kind", kind) != kind:
-            raise WeightError(
-                f"{place}: was made with {state['kind']}, this run has {kind}; resume with the "
-                f"recipe it began with"
-            )
+            raise WeightError(f"{place}: was made with {state['kind']}, not {kind}; {HINT}")
         _restore_optimizer(optimizer, _part(tensors, "optimizer."), state["optimizer"])
         return Progress(state["step"], state["seconds"]), _part(tensors, "carried.")
     return None
@@ -129,6 +124,13 @@ def _read(place: Path) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
         return load_file(place / "tensors.safetensors"), state
     except (OSError, ValueError, KeyError, TypeError, SafetensorError):
         return None
+
+
+def _check_model(place: Path, found: dict[str, Tensor], wanted: dict[str, Tensor]) -> None:
+    """Raise WeightError unless the weights are those of this model."""
+    check_names(set(found), set(wanted), place, HINT)
+    for name, tensor in wanted.items():
+        check_shape(place, name, tuple(found[name].shape), tuple(tensor.shape), HINT)
 
 
 def _checkpoints(folder: Path) -> list[Path]:

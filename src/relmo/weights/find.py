@@ -35,7 +35,7 @@ def find_model(name: str | Path) -> Path:
         return bundled
     for entry in entry_points(group=ENTRY_POINTS, name=str(name)):
         return Path(str(files(entry.module)))
-    if _is_folder(path.parent) and path.is_file():
+    if len(path.name) < 256 and path.is_file():
         raise ModelNotFound(f"{path} is a file; give the folder that holds it")
     raise ModelNotFound(
         f"no model {str(name)!r}: it is neither a folder nor an installed model (installed: "

@@ -27,6 +27,7 @@ from relmo.files import explain, replacing, sync_folder
 from relmo.text.lexicon import Lexicon
 from relmo.weights import int8
 from relmo.weights.facts import make_folder, read_json, sha256, write_json
+from relmo.weights.model_card import model_card
 from relmo.weights.tensors import (
     START_NAMES,
     ModelFiles,
@@ -41,6 +42,7 @@ SINGLE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 VOCAB = "vocab.txt"
 LM_HEAD = "lm_head.safetensors"
+CARD = "README.md"
 COMMITTED = ".relmo-committed"
 """Where a model lies that is written whole but not yet moved to its places."""
 SCALE = int8.SCALE
@@ -128,6 +130,8 @@ class Native:
             name: {"bytes": (stage / name).stat().st_size, "sha256": sha256(stage / name)}
             for name in written
         }
+        words = None if model.lm_head is None or model.lexicon is None else len(model.lexicon)
+        (stage / CARD).write_text(model_card(model.config, words), encoding="utf-8")
         about = {"storage": storage, "files": files}
         write_json(stage / "config.json", {**model.config.to_dict(), **about})
 
@@ -150,6 +154,8 @@ def finish_move(folder: Path) -> None:
                     (stage / name).replace(folder / name)
             for stale in set(recorded) - set(new):
                 (folder / Path(stale).name).unlink(missing_ok=True)
+            if not (folder / CARD).exists() and (stage / CARD).is_file():
+                (stage / CARD).replace(folder / CARD)  # one that was edited stays
             sync_folder(folder)
         shutil.rmtree(stage, ignore_errors=True)
 

@@ -4,11 +4,12 @@ import gzip
 import lzma
 
 import pytest
-import zstandard
 
 from relmo.errors import MissingExtra, TextError
 from relmo.text import documents
 from relmo.text.documents import find_files, read_documents, split_documents
+
+zstandard = pytest.importorskip("zstandard", reason="pip install 'relmo[zstd]'")
 
 TEXT = "Grüße 👩‍🚀 .\nb\u2028c\n\nשלום\n\n\n \t\nend"
 DOCUMENTS = [["Grüße 👩‍🚀 .", "b\u2028c"], ["שלום"], ["end"]]

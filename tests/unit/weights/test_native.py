@@ -16,6 +16,7 @@ from relmo.weights.describe import describe_model
 from relmo.weights.native import Native
 from tests.conftest import tiny_config
 
+SAVED = {"config.json", "README.md"}
 SENTENCES = [["The", "bank", "of", "the", "river"], ["Bank", "account"]]
 
 
@@ -48,7 +49,7 @@ def test_a_model_in_shards_comes_back_as_it_was(tiny, tmp_path, shard_bytes):
 def test_saving_over_a_model_leaves_no_stale_file(tiny, tmp_path):
     tiny.save_pretrained(tmp_path, shard_bytes=5000)
     tiny.save_pretrained(tmp_path)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["config.json", "model.safetensors"]
+    assert {path.name for path in tmp_path.iterdir()} == {*SAVED, "model.safetensors"}
     assert same_vectors(tiny, Elmo.from_pretrained(tmp_path))
 
 
@@ -159,7 +160,7 @@ def test_a_crash_on_the_way_leaves_the_new_model_whole(tiny, tmp_path, monkeypat
     monkeypatch.undo()
     assert same_vectors(Elmo.from_pretrained(tmp_path / "m"), other)
     names = {path.name for path in (tmp_path / "m").iterdir()}
-    assert names == {"config.json", *json.loads((tmp_path / "m/config.json").read_text())["files"]}
+    assert names == {*SAVED, *json.loads((tmp_path / "m/config.json").read_text())["files"]}
 
 
 def test_a_crash_while_writing_leaves_the_old_model_whole(tiny, tmp_path, monkeypatch):
@@ -173,7 +174,7 @@ def test_a_crash_while_writing_leaves_the_old_model_whole(tiny, tmp_path, monkey
         Elmo.untrained(tiny_config(), seed=9).save_pretrained(tmp_path / "m")
     monkeypatch.undo()
     assert same_vectors(Elmo.from_pretrained(tmp_path / "m"), tiny)
-    assert {p.name for p in (tmp_path / "m").iterdir()} == {"config.json", "model.safetensors"}
+    assert {p.name for p in (tmp_path / "m").iterdir()} == {*SAVED, "model.safetensors"}
 
 
 def test_files_of_others_in_and_beside_the_folder_are_not_touched(tiny, tmp_path):
@@ -189,6 +190,16 @@ def test_files_of_others_in_and_beside_the_folder_are_not_touched(tiny, tmp_path
     for name in ("vocab.txt", "model_tagger.safetensors", "README.md"):
         assert (tmp_path / "m" / name).read_text() == "mine"
     assert same_vectors(Elmo.from_pretrained(tmp_path / "m"), tiny)
+
+
+def test_a_model_comes_with_a_card_that_is_never_written_over(tiny, tmp_path):
+    tiny.save_pretrained(tmp_path / "m")
+    card = (tmp_path / "m" / "README.md").read_text()
+    assert "3 layers of width 16" in card
+    assert "licence | not stated" in card
+    (tmp_path / "m" / "README.md").write_text("edited")
+    tiny.save_pretrained(tmp_path / "m")
+    assert (tmp_path / "m" / "README.md").read_text() == "edited"
 
 
 def test_a_model_can_be_saved_into_the_current_folder(tiny, tmp_path, monkeypatch):

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from pathlib import Path
 
+from relmo.errors import RelmoError
 from relmo.tasks.lm.pretrain import pretrain
 from relmo.tasks.lm.settings import load_recipe
+from relmo.weights.native import Native
 
 
 def main() -> None:
@@ -21,16 +24,21 @@ def main() -> None:
     parser.add_argument("--cache", type=Path)
     parser.add_argument("--storage", default="float32", choices=["float32", "int8"])
     parser.add_argument("--resume", action="store_true")
+    parser.add_argument("--init", type=Path, help="folder of a model in relmo's own layout")
     args = parser.parse_args()
-    pretrain(
-        load_recipe(args.recipe, args.set, args.minutes),
-        args.data,
-        args.output,
-        resume=args.resume,
-        cache_folder=args.cache,
-        storage=args.storage,
-        report=lambda line: print(json.dumps(line), flush=True),  # noqa: T201
-    )
+    try:
+        pretrain(
+            load_recipe(args.recipe, args.set, args.minutes),
+            args.data,
+            args.output,
+            resume=args.resume,
+            init=None if args.init is None else Native().read(args.init),
+            cache_folder=args.cache,
+            storage=args.storage,
+            report=lambda line: print(json.dumps(line), flush=True),  # noqa: T201
+        )
+    except RelmoError as error:
+        sys.exit(f"relmo: {error}")
 
 
 if __name__ == "__main__":

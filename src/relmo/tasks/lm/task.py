@@ -115,7 +115,8 @@ class LmTask:
         part = self.cache.held_out
         count = int(np.searchsorted(part.documents, max_tokens))
         last = min(max(count, 1), len(part.documents) - 1)
-        return [part.document(i).astype(np.int64) for i in range(last)]
+        found = [part.document(i).astype(np.int64) for i in range(last)]
+        return [document for document in found if len(document)]
 
     def scorer(self) -> Scorer:
         """Scores the corpus's own ids."""

@@ -1,0 +1,250 @@
+"""Score, perplexity and substitutes, against the same by hand from Elmo's own layers."""
+
+import numpy as np
+import pytest
+import torch
+
+from relmo import Elmo, scoring
+from relmo.errors import ConfigError, TextError
+from relmo.nn.bilm import BiLM, initialize
+from relmo.text.lexicon import Lexicon
+from tests.conftest import tiny_config
+
+WORDS = ("the", "bank", "<UNK>", "raised", "</S>", "rates", "river", "<S>", ".", "we", "sat")
+SENTENCE = ["the", "bank", "raised", "Zinsen", "."]
+DOCUMENTS = [
+    [["the", "bank", "raised", "rates", "."], ["we", "Sat"]],
+    [["river"], ["the", "unheard-of", "river", "sat", "."], ["😀"]],
+]
+P = 8
+
+
+@pytest.fixture(scope="module")
+def elmo() -> Elmo:
+    """A tiny model with a start state and a random softmax whose words are in no special order."""
+    generator = torch.Generator().manual_seed(3)
+    bilm = initialize(BiLM(tiny_config(start="stored")), seed=1)
+    for name, buffer in bilm.named_buffers():
+        assert name.startswith("start_")
+        buffer.copy_(torch.randn(buffer.shape, generator=generator))
+    head = {
+        "weight": torch.randn(len(WORDS), P, generator=generator),
+        "bias": torch.randn(len(WORDS), generator=generator),
+    }
+    return Elmo(bilm, Lexicon(WORDS), lambda: head)
+
+
+@pytest.fixture(autouse=True)
+def stored_start(elmo):
+    yield
+    elmo.use_start("stored")
+
+
+def log_softmax(elmo, hidden) -> torch.Tensor:
+    head = elmo.lm.head
+    return torch.log_softmax(hidden.double() @ head.weight.double().T + head.bias.double(), -1)
+
+
+def by_hand(elmo, sentence, state=None):
+    """Log-probabilities (T + 1,) of both directions in the order of the text, and the state."""
+    layers, state = elmo.layers([sentence], state)
+    top = layers.values[-1, 0]  # (T + 2, D)
+    rows = elmo.lexicon.rows(["<S>", *sentence, "</S>"])
+    ahead = log_softmax(elmo, top[:-1, :P])  # token t says what comes at t + 1
+    behind = log_softmax(elmo, top[1:, P:])  # token t says what stood at t - 1
+    place = range(len(sentence) + 1)
+    return ahead[place, rows[1:]].numpy(), behind[place, rows[:-1]].numpy(), state
+
+
+# ── score ───────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("start", ["stored", "zero"])
+def test_a_score_is_this_by_hand(elmo, start):
+    elmo.use_start(start)
+    sentences = [SENTENCE, [], ["river"], ["x" * 60, "<UNK>"]]
+    for score, sentence in zip(elmo.lm.score(sentences), sentences, strict=True):
+        forward, backward, _ = by_hand(elmo, sentence)
+        assert score.forward.shape == score.backward.shape == (len(sentence) + 1,)
+        np.testing.assert_allclose(score.forward, forward, atol=1e-5)
+        np.testing.assert_allclose(score.backward, backward, atol=1e-5)
+        assert score.total == pytest.approx((forward.sum() + backward.sum()) / 2, abs=1e-4)
+
+
+def test_the_start_matters(elmo):
+    stored = elmo.lm.score([SENTENCE])[0].total
+    elmo.use_start("zero")
+    assert abs(stored - elmo.lm.score([SENTENCE])[0].total) > 1e-3
+
+
+def test_a_score_depends_on_its_sentence_alone(elmo):
+    alone = elmo.lm.score([SENTENCE])[0]
+    beside = elmo.lm.score([["we"] * 30, SENTENCE, []])[1]
+    assert np.array_equal(alone.forward, beside.forward)
+    assert np.array_equal(alone.backward, beside.backward)
+
+
+def test_long_sentences_are_read_in_windows_with_the_same_result(elmo):
+    sentence = SENTENCE * (scoring.WINDOW // 2)
+    [score] = elmo.lm.score([sentence])
+    forward, backward, _ = by_hand(elmo, sentence)
+    np.testing.assert_allclose(score.forward, forward, atol=1e-5)
+    np.testing.assert_allclose(score.backward, backward, atol=1e-5)
+
+
+def test_a_string_in_the_place_of_words_is_refused(elmo):
+    for call in (
+        lambda: elmo.lm.score("the bank"),
+        lambda: elmo.lm.score(["the bank"]),
+        lambda: elmo.lm.perplexity([["the bank"]]),
+        lambda: elmo.lm.substitutes("the bank", 0),
+    ):
+        with pytest.raises(TextError, match="string came"):
+            call()
+
+
+# ── perplexity ──────────────────────────────────────────────────────────────────────────────
+
+
+def totals_by_hand(elmo, document, start) -> np.ndarray:
+    """-log p of a document's targets, forward and backward, (2,)."""
+    totals = np.zeros(2)
+    state = None
+    for sentence in document:
+        forward, _, after = by_hand(elmo, sentence, state)
+        totals[0] -= forward.sum()
+        state = after if start == "carried" else None
+    state = None
+    for sentence in reversed(document):
+        _, backward, after = by_hand(elmo, sentence, state)
+        totals[1] -= backward.sum()
+        state = after if start == "carried" else None
+    return totals
+
+
+@pytest.mark.parametrize("start", ["zero", "stored", "carried"])
+def test_perplexity_is_this_by_hand(elmo, start):
+    found = elmo.lm.perplexity(DOCUMENTS, start)
+    if start == "zero":
+        elmo.use_start("zero")
+    totals = sum(totals_by_hand(elmo, document, start) for document in DOCUMENTS)
+    count = (5 + 1) + (2 + 1) + (1 + 1) + (5 + 1) + (1 + 1)  # each sentence: words and one end
+    assert found.tokens == count
+    forward, backward = np.exp(totals / count)
+    assert found.forward == pytest.approx(forward, rel=1e-5)
+    assert found.backward == pytest.approx(backward, rel=1e-5)
+    assert found.mean == pytest.approx((forward + backward) / 2, rel=1e-5)
+    assert found.unknown_rate == pytest.approx(3 / 14)  # Sat, unheard-of, 😀
+
+
+def test_starts_differ_and_each_direction_carries_its_own_state(elmo):
+    found = {s: elmo.lm.perplexity(DOCUMENTS, s) for s in ("zero", "stored", "carried")}
+    assert len({round(p.forward, 4) for p in found.values()}) == 3
+    assert len({round(p.backward, 4) for p in found.values()}) == 3
+    one_sentence = [[SENTENCE]]
+    assert elmo.lm.perplexity(one_sentence, "stored") == elmo.lm.perplexity(one_sentence, "carried")
+
+
+def test_state_is_not_carried_from_document_to_document(elmo):
+    apart = elmo.lm.perplexity([[sentence] for d in DOCUMENTS for sentence in d], "carried")
+    stored = elmo.lm.perplexity(DOCUMENTS, "stored")
+    assert apart.mean == pytest.approx(stored.mean, rel=1e-6)
+
+
+def test_batch_composition_does_not_change_the_number(elmo, monkeypatch):
+    rng = np.random.default_rng(0)
+    documents = [
+        [list(rng.choice(WORDS[:2], size=rng.integers(1, 40))) for _ in range(rng.integers(1, 5))]
+        for _ in range(12)
+    ]
+    together = elmo.lm.perplexity(documents)
+    alone = [elmo.lm.perplexity([document]) for document in documents]
+    count = sum(p.tokens for p in alone)
+    total = sum(p.tokens * np.log(p.forward) for p in alone)
+    assert together.tokens == count
+    assert together.forward == pytest.approx(np.exp(total / count), rel=1e-6)
+    monkeypatch.setattr(scoring, "ROW_TOKENS", 16)  # batches of a document or two
+    small = elmo.lm.perplexity(documents[::-1])
+    assert small.mean == pytest.approx(together.mean, rel=1e-6)
+
+
+def test_empty_sentences_and_boundaries_in_the_text_are_not_scored(elmo):
+    wanted = elmo.lm.perplexity([[["the", "bank"], ["we"]]])
+    odd = [[[], ["the", "<S>", "bank"], ["</S>"], ["we", "</S>"]], [], [[]]]
+    assert elmo.lm.perplexity(odd) == wanted
+
+
+@pytest.mark.parametrize("documents", [[], [[]], [[[]]], [[["<S>"]]]])
+def test_text_without_words_has_no_perplexity(elmo, documents):
+    with pytest.raises(TextError, match="no words to score"):
+        elmo.lm.perplexity(documents)
+
+
+def test_a_start_that_the_model_does_not_have_is_refused(elmo):
+    with pytest.raises(ConfigError, match="start is 'warm'; choose carried, stored, zero"):
+        elmo.lm.perplexity(DOCUMENTS, "warm")
+    elmo.use_start("zero")
+    with pytest.raises(ConfigError, match="no stored start state; choose 'zero' or 'carried'"):
+        elmo.lm.perplexity(DOCUMENTS, "stored")
+
+
+# ── substitutes ─────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("position", [0, 2, 4])
+def test_substitutes_rank_as_by_hand(elmo, position):
+    layers, _ = elmo.layers([SENTENCE])
+    top = layers.values[-1, 0]  # (T + 2, D); the word itself stands at position + 1
+    scores = log_softmax(elmo, top[position, :P]) + log_softmax(elmo, top[position + 2, P:])
+    wanted = {word: scores[row].item() for row, word in enumerate(WORDS)}
+    for special in ("<S>", "</S>", "<UNK>"):
+        del wanted[special]
+    found = elmo.lm.substitutes(SENTENCE, position, k=4)
+    assert [word for word, _ in found] == sorted(wanted, key=wanted.get, reverse=True)[:4]
+    for word, score in found:
+        assert score == pytest.approx(wanted[word], abs=1e-4)
+
+
+def test_substitutes_are_never_special_and_never_too_many(elmo):
+    found = [word for word, _ in elmo.lm.substitutes(["bank"], 0, k=100)]
+    assert sorted(found) == sorted(set(WORDS) - {"<S>", "</S>", "<UNK>"})
+
+
+def test_the_word_that_stands_there_is_not_looked_at(elmo):
+    one, two = (elmo.lm.substitutes(["the", word, "."], 1) for word in ("bank", "é" * 50))
+    assert one == two
+
+
+@pytest.mark.parametrize("position", [-1, 5, 100])
+def test_a_position_outside_the_sentence_is_refused(elmo, position):
+    with pytest.raises(TextError, match=f"position {position} of 5 words; count from 0"):
+        elmo.lm.substitutes(SENTENCE, position)
+    with pytest.raises(TextError, match="position 0 of 0 words"):
+        elmo.lm.substitutes([], 0)
+
+
+def test_no_words_are_not_asked_for(elmo):
+    with pytest.raises(ConfigError, match="k is 0; ask for 1 word or more"):
+        elmo.lm.substitutes(SENTENCE, 0, k=0)
+
+
+# ── the model around it ─────────────────────────────────────────────────────────────────────
+
+
+def test_a_model_without_softmax_says_so(tiny):
+    with pytest.raises(ConfigError, match="carries no softmax .*: it embeds, but cannot score"):
+        _ = tiny.lm
+
+
+def test_a_saved_model_scores_as_before(elmo, tmp_path):
+    elmo.save_pretrained(tmp_path)
+    found = Elmo.from_pretrained(tmp_path, device="cpu")
+    wanted = elmo.lm.perplexity(DOCUMENTS).to_dict()
+    assert found.lm.perplexity(DOCUMENTS).to_dict() == pytest.approx(wanted, rel=1e-6)
+
+
+def test_scoring_changes_no_state_of_the_model(elmo):
+    before = elmo.embed([SENTENCE])[0]
+    elmo.lm.perplexity(DOCUMENTS)
+    elmo.lm.substitutes(SENTENCE, 1)
+    assert np.array_equal(before, elmo.embed([SENTENCE])[0])

@@ -1,0 +1,147 @@
+"""A run on disk: whole or not there, and the one before it still good."""
+
+import json
+import shutil
+
+import pytest
+import torch
+from torch import nn
+
+from relmo.errors import OutputError, WeightError
+from relmo.train.checkpoint import Progress, has_checkpoint, load_checkpoint, save_checkpoint
+from relmo.train.optim import OptimSettings, make_optimizer
+
+
+def trained(steps=3, width=4, optimizer="adamw"):
+    """A model after some steps, and its optimiser."""
+    torch.manual_seed(0)
+    model = nn.Linear(width, 2)
+    made = make_optimizer(model, OptimSettings(optimizer=optimizer))
+    for _ in range(steps):
+        model(torch.randn(5, width)).square().sum().backward()
+        made.step()
+        made.zero_grad()
+    return model, made
+
+
+def save(folder, step, **options):
+    model, optimizer = trained(steps=step, **options)
+    carried = {"h": torch.full((1, 2, 3), float(step))}
+    save_checkpoint(folder, Progress(step, 10.0 * step), model, optimizer, carried)
+    return model, optimizer
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.mark.parametrize("kind", ["adamw", "adagrad"])
+def test_everything_comes_back_to_the_bit(tmp_path, kind):
+    model, optimizer = save(tmp_path, 3, optimizer=kind)
+    fresh, its_optimizer = trained(steps=0, optimizer=kind)
+    progress, carried = load_checkpoint(tmp_path, fresh, its_optimizer)
+    assert progress == Progress(3, 30.0)
+    assert torch.equal(carried["h"], torch.full((1, 2, 3), 3.0))
+    for one, two in zip(model.parameters(), fresh.parameters(), strict=True):
+        assert torch.equal(one, two)
+        old, new = optimizer.state[one], its_optimizer.state[two]
+        assert old.keys() == new.keys()
+        assert all(torch.equal(old[name], new[name]) for name in old)
+
+
+def test_without_a_checkpoint_there_is_none(tmp_path):
+    assert load_checkpoint(tmp_path / "missing", *trained()) is None
+    assert not has_checkpoint(tmp_path / "missing")
+
+
+def test_only_the_last_two_are_kept_and_no_leftover(tmp_path):
+    (tmp_path / "step-000000009.tmp").mkdir()
+    for step in (1, 2, 10):
+        save(tmp_path, step)
+    assert names(tmp_path) == ["step-000000002", "step-000000010"]
+
+
+def cut_tensors(place):
+    path = place / "tensors.safetensors"
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def cut_state(place):
+    (place / "state.json").write_text('{"step": 2,')
+
+
+def other_state(place):
+    (place / "state.json").write_text("null")
+
+
+def lost_state(place):
+    (place / "state.json").unlink()
+
+
+def damaged_header(place):
+    path = place / "tensors.safetensors"
+    path.write_bytes(b"\xff" * path.stat().st_size)
+
+
+@pytest.mark.parametrize("tear", [cut_tensors, cut_state, other_state, lost_state, damaged_header])
+def test_a_torn_checkpoint_is_passed_over_for_the_one_before(tmp_path, tear):
+    before, _ = save(tmp_path, 1)
+    save(tmp_path, 2)
+    tear(tmp_path / "step-000000002")
+    model, optimizer = trained(steps=0)
+    progress, _ = load_checkpoint(tmp_path, model, optimizer)
+    assert progress.step == 1
+    assert torch.equal(model.weight, before.weight)
+    save(tmp_path, 2)
+    assert load_checkpoint(tmp_path, model, optimizer)[0].step == 2
+
+
+def test_one_that_was_being_written_is_no_checkpoint(tmp_path):
+    save(tmp_path, 1)
+    shutil.copytree(tmp_path / "step-000000001", tmp_path / "step-000000002.tmp")
+    assert load_checkpoint(tmp_path, *trained())[0].step == 1
+
+
+@pytest.mark.parametrize("file", ["tensors.safetensors", "state.json"])
+def test_a_full_disk_is_an_error_and_leaves_the_earlier_one_whole(tmp_path, file):
+    resource = pytest.importorskip("resource", reason="only Unix bounds the size of files")
+    save(tmp_path, 1)
+    size = (tmp_path / "step-000000001" / file).stat().st_size
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size - 10, hard))
+        with pytest.raises(OutputError, match=r"cannot write .*before this one is whole: resume"):
+            save(tmp_path, 2)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert names(tmp_path) == ["step-000000001"]
+    assert load_checkpoint(tmp_path, *trained())[0].step == 1
+
+
+def test_a_folder_that_cannot_be_made_is_an_error(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OutputError, match="cannot write"):
+        save(tmp_path / "file", 1)
+
+
+def test_a_checkpoint_of_another_model_is_named(tmp_path):
+    save(tmp_path, 1, width=4)
+    with pytest.raises(
+        WeightError, match=r"step-000000001: 'weight' is \(2, 4\), .* another model"
+    ):
+        load_checkpoint(tmp_path, *trained(width=5))
+    _, optimizer = trained()
+    with pytest.raises(WeightError, match=r"lacks '0.bias', .* resume with the one it began with"):
+        load_checkpoint(tmp_path, nn.Sequential(nn.Linear(4, 2)), optimizer)
+
+
+def test_a_checkpoint_of_another_optimiser_is_named(tmp_path):
+    save(tmp_path, 1)
+    with pytest.raises(WeightError, match="was made with AdamW, not Adagrad"):
+        load_checkpoint(tmp_path, *trained(optimizer="adagrad"))
+
+
+def test_the_state_is_json_for_people(tmp_path):
+    save(tmp_path, 1)
+    state = json.loads((tmp_path / "step-000000001/state.json").read_text())
+    assert (state["step"], state["seconds"], state["kind"]) == (1, 10.0, "AdamW")

@@ -1,0 +1,231 @@
+"""The loop, on a task that a line can solve."""
+
+import json
+import math
+import time
+
+import pytest
+import torch
+from torch import nn
+
+from relmo.errors import ConfigError
+from relmo.train.optim import OptimSettings
+from relmo.train.trainer import Diverged, Trainer, TrainSettings
+
+OPTIM = OptimSettings(learning_rate=0.05, warmup=0.0)
+
+
+class Line:
+    """Learns y = 3 x - 1 from `size` points a step; `noise` is random, `bad` gives NaN."""
+
+    steps_per_epoch = 10
+
+    def __init__(self, size=4, noise=0.0, bad=None, pause=0.0):
+        self.size, self.noise, self.bad, self.pause = size, noise, bad, pause
+        self.model = nn.Linear(1, 1)
+        nn.init.zeros_(self.model.weight)
+        nn.init.zeros_(self.model.bias)
+        self.carried = torch.zeros(1, 1, 1)
+        self.evaluated = 0
+
+    def loss(self, step):
+        points = torch.arange(step * self.size, (step + 1) * self.size)
+        x = torch.sin(points.float()).unsqueeze(1)
+        y = self.model(x) + self.noise * torch.randn(self.size, 1)
+        self.carried = self.carried + step
+        scale = math.nan if step == self.bad else 1.0
+        return (y - 3 * x + 1).square().mean() * scale
+
+    def measures(self):
+        return {"carried": self.carried.item()}
+
+    def evaluate(self):
+        self.evaluated += 1
+        time.sleep(self.pause)
+        assert not self.model.training
+        assert not torch.is_grad_enabled()
+        return {"slope": self.model.weight.item()}
+
+    def state(self):
+        return {"carried": self.carried}
+
+    def load_state(self, state):
+        self.carried = state["carried"]
+
+
+def train(folder, task=None, optim=OPTIM, resume=False, **settings):
+    task = task or Line()
+    settings = TrainSettings(**{"log_every": 1, **settings})
+    trainer = Trainer(task, settings, optim, folder)
+    return trainer, trainer.fit(resume)
+
+
+def lines(folder):
+    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+
+
+def losses(folder):
+    return [line["loss"] for line in lines(folder) if "loss" in line]
+
+
+def test_a_line_is_learned(tmp_path):
+    trainer, scores = train(tmp_path, steps=200)
+    assert scores["slope"] == pytest.approx(3, abs=0.05)
+    assert losses(tmp_path)[-1] < 0.01 * losses(tmp_path)[0]
+    assert trainer.step == 200
+
+
+def test_accumulation_equals_a_larger_batch(tmp_path):
+    apart, _ = train(tmp_path / "apart", Line(size=4), steps=5, accumulate=3)
+    at_once, _ = train(tmp_path / "at once", Line(size=12), steps=5)
+    for one, two in zip(
+        apart.task.model.parameters(), at_once.task.model.parameters(), strict=True
+    ):
+        torch.testing.assert_close(one, two, atol=1e-6, rtol=0)
+    assert losses(tmp_path / "apart") == pytest.approx(losses(tmp_path / "at once"), abs=1e-6)
+
+
+def test_gradients_are_clipped_together(tmp_path):
+    optim = OptimSettings(optimizer="adagrad", learning_rate=1.0, warmup=0.0, clip_norm=0.01)
+    trainer, _ = train(tmp_path, optim=optim, steps=1)
+    moved = torch.cat([p.detach().flatten() for p in trainer.task.model.parameters()]).norm()
+    assert moved.item() == pytest.approx(0.01, rel=0.01)  # Adagrad divides by sqrt(1 + g^2)
+
+
+# ── how long ────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"steps": 5, "epochs": 1}, {"steps": 5, "minutes": 1}, {"steps": 0}, {"minutes": -1.0}],
+)
+def test_exactly_one_of_epochs_steps_and_minutes_bounds_a_run(settings):
+    with pytest.raises(ConfigError, match="exactly one of epochs, steps and minutes, above zero"):
+        TrainSettings(**settings)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"accumulate": 0}, {"log_every": 0}, {"log_every": 2.5}, {"checkpoint_every": -1},
+     {"evaluate_every": "often"}, {"seed": -1}],
+)  # fmt: skip
+def test_settings_that_make_no_sense_are_named(settings):
+    with pytest.raises(ConfigError, match=f"{min(settings)} is .*; a whole number from"):
+        TrainSettings(steps=1, **settings)
+
+
+def test_epochs_are_counted_in_windows_not_in_steps(tmp_path):
+    trainer, _ = train(tmp_path, epochs=1.5, accumulate=3)
+    assert trainer.step == 5
+    assert lines(tmp_path)[-1]["epoch"] == 1.5
+
+
+def test_a_run_of_minutes_ends_in_time_with_a_complete_schedule(tmp_path):
+    train(tmp_path, steps=1)  # an optimiser's first step imports much
+    trainer, _ = train(tmp_path, minutes=0.005, optim=OptimSettings(warmup=0.2, final=0.1))
+    assert 0.3 <= trainer.seconds < 1
+    rates = [line["rate"] for line in lines(tmp_path) if "rate" in line]
+    assert max(rates) == pytest.approx(1e-3, rel=0.05)
+    assert rates[-1] == pytest.approx(1e-4, rel=0.2)
+
+
+def test_time_for_scores_does_not_count(tmp_path):
+    began = time.monotonic()
+    trainer, _ = train(tmp_path, Line(pause=0.2), steps=2)
+    assert time.monotonic() - began >= trainer.seconds + 0.2
+
+
+# ── looking ─────────────────────────────────────────────────────────────────────────────────
+
+
+def test_scores_come_at_intervals_and_once_at_the_end(tmp_path):
+    trainer, _ = train(tmp_path, steps=6, evaluate_every=2, log_every=3)
+    assert [line["step"] for line in lines(tmp_path) if "slope" in line] == [2, 4, 6]
+    assert [line["step"] for line in lines(tmp_path) if "loss" in line] == [3, 6]
+    assert trainer.task.evaluated == 3
+
+
+def test_each_line_is_reported_as_it_is_written(tmp_path):
+    seen = []
+    Trainer(Line(), TrainSettings(steps=2, log_every=1), OPTIM, tmp_path, report=seen.append).fit()
+    assert seen == lines(tmp_path)
+    assert {"step", "epoch", "seconds", "loss", "rate", "seconds_left"} <= seen[0].keys()
+
+
+def test_random_numbers_depend_on_seed_and_step_alone(tmp_path):
+    for name, seed in (("one", 1), ("two", 1), ("other", 2)):
+        torch.manual_seed(time.monotonic_ns())
+        train(tmp_path / name, Line(noise=1.0), steps=3, seed=seed)
+    assert losses(tmp_path / "one") == losses(tmp_path / "two") != losses(tmp_path / "other")
+
+
+# ── NaN ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_loss_that_is_no_number_is_a_named_error(tmp_path):
+    with pytest.raises(Diverged, match="the loss is nan at step 4; lower learning_rate and resume"):
+        train(tmp_path, Line(bad=3), steps=6)
+    assert len(losses(tmp_path)) == 3
+
+
+def test_weights_that_are_no_numbers_are_never_kept(tmp_path):
+    with pytest.raises(Diverged, match="a weight is no number at step 4"):
+        train(tmp_path, Line(bad=3), steps=100, checkpoint_every=2, log_every=100)
+    kept = [path.name for path in (tmp_path / "checkpoint").iterdir()]
+    assert kept == ["step-000000002"]
+    with pytest.raises(Diverged, match="a weight is no number at step 6"):
+        train(tmp_path / "no checkpoints", Line(bad=3), steps=6, log_every=100)
+
+
+# ── going on ────────────────────────────────────────────────────────────────────────────────
+
+
+class Stop(Exception):
+    pass
+
+
+def test_a_stopped_run_goes_on_to_the_bit(tmp_path):
+    settings = {"steps": 9, "checkpoint_every": 4, "evaluate_every": 3, "log_every": 1}
+
+    class Stopping(Line):
+        def loss(self, step):
+            if step == 7:
+                raise Stop
+            return super().loss(step)
+
+    whole, _ = train(tmp_path / "whole", Line(noise=0.5), **settings)
+    with pytest.raises(Stop):
+        train(tmp_path / "stopped", Stopping(noise=0.5), **settings)
+    resumed, _ = train(tmp_path / "stopped", Line(noise=0.5), resume=True, **settings)
+    assert losses(tmp_path / "stopped") == losses(tmp_path / "whole")
+    assert [line["step"] for line in lines(tmp_path / "stopped")] == [
+        line["step"] for line in lines(tmp_path / "whole")
+    ]
+    assert torch.equal(resumed.task.model.weight, whole.task.model.weight)
+    assert resumed.task.carried.item() == whole.task.carried.item() == sum(range(9))
+
+
+def test_time_goes_on_where_it_stopped(tmp_path):
+    train(tmp_path, minutes=0.002, checkpoint_every=10)
+    trainer, _ = train(tmp_path, minutes=0.002, checkpoint_every=10, resume=True)
+    assert trainer.seconds >= 0.12
+    assert len([line for line in lines(tmp_path) if "slope" in line]) == 1
+
+
+def test_a_longer_run_goes_on_from_a_shorter_one(tmp_path):
+    for steps in (3, 5):
+        trainer, _ = train(tmp_path, steps=steps, checkpoint_every=2, resume=True)
+    assert [line["step"] for line in lines(tmp_path) if "loss" in line] == [1, 2, 3, 4, 5]
+    assert trainer.step == 5
+
+
+def test_an_unfinished_run_is_not_begun_anew_in_its_place(tmp_path):
+    train(tmp_path, steps=3, checkpoint_every=1)
+    with pytest.raises(ConfigError, match="unfinished run; resume it, or choose another folder"):
+        train(tmp_path, steps=3)
+
+
+def test_a_run_without_checkpoints_begins_anew(tmp_path):
+    for _ in range(2):
+        train(tmp_path, steps=3, resume=True)
+    assert len(losses(tmp_path)) == 3
