@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -255,8 +255,3 @@ def check_whole(settings: object, least: Mapping[str, int]) -> None:
         value = getattr(settings, name)
         if not isinstance(value, int) or isinstance(value, bool) or value < bound:
             raise ConfigError(f"{name} is {value!r}; a whole number from {bound} on is needed")
-
-
-def describe(settings: TrainSettings, optim: OptimSettings) -> dict[str, Any]:
-    """Both settings as a record holds them."""
-    return {"training": asdict(settings), "optimizer": asdict(optim)}

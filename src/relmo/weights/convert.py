@@ -49,5 +49,5 @@ def convert_model(
         target_format=to,
         tensors=len(model.tensors),
         parameters=sum(tensor.numel() for tensor in model.tensors.values()),
-        lost=tuple(writer.lost(model.config)),
+        lost=tuple(writer.lost(model)),
     )

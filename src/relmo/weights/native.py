@@ -90,7 +90,7 @@ class Native:
             head = partial(read_head, folder / LM_HEAD, storage, size)
         return ModelFiles(config, tensors, lexicon, head)
 
-    def lost(self, config: ElmoConfig) -> list[str]:
+    def lost(self, model: ModelFiles) -> list[str]:
         """Nothing: this layout holds everything."""
         return []
 

@@ -58,9 +58,11 @@ class OfficialHdf5:
             raise WeightError(f"{folder}: needs {self.wanted}")
         return read_files(*found)
 
-    def lost(self, config: ElmoConfig) -> list[str]:
+    def lost(self, model: ModelFiles) -> list[str]:
         """Name what an official folder has no place for."""
-        lost = []
+        config, lost = model.config, []
+        if model.lm_head is not None:
+            lost.append("the official layout holds no softmax: the copy embeds, but cannot score")
         if config.start == "stored":
             lost.append("the official layout holds no start state: the copy begins from zero")
         if config.tokenizer != ElmoConfig.tokenizer:

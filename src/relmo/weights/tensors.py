@@ -64,7 +64,7 @@ class Format(Protocol):
     def write(self, folder: Path, model: ModelFiles, shard_bytes: int | None = None) -> None:
         """Write it, in shards of at most shard_bytes each where the format has shards."""
 
-    def lost(self, config: ElmoConfig) -> list[str]:
+    def lost(self, model: ModelFiles) -> list[str]:
         """What of such a model the format cannot hold, in words."""
 
 

@@ -97,6 +97,7 @@ class LmBatches:
         self._next = step + 1
         _, batch = self._queue.get()
         if isinstance(batch, BaseException):
+            self.close()  # the thread has ended; the next call starts one anew
             raise batch
         return batch
 
