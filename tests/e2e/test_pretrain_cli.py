@@ -98,7 +98,8 @@ def test_pretrain_tells_people_how_it_goes(pretrain, tmp_path):
 def test_minutes_bound_a_run(pretrain, tmp_path):
     found = pretrain(tmp_path / "run", "--minutes", "0.004", "--json")
     assert found.returncode == 0, found.stderr
-    assert 0.24 <= read_record(tmp_path / "run/run.json")["seconds"] < 20
+    seconds = read_record(tmp_path / "run/run.json")["seconds"]  # rounded to a tenth
+    assert 0.2 <= seconds < 20
 
 
 def test_a_run_is_resumed(pretrain, tmp_path):

@@ -15,9 +15,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import h5py
 import numpy as np
 import torch
 from torch import Tensor
@@ -35,6 +34,9 @@ from relmo.weights.tensors import (
     check_shape,
     expected_shapes,
 )
+
+if TYPE_CHECKING:
+    import h5py  # at run time only where a file is opened: it takes a fifth of relmo's import
 
 HINT = "is options.json from the same model?"
 GATES = (0, 2, 1, 3)
@@ -79,6 +81,8 @@ class OfficialHdf5:
             raise ConfigError("only the native format has shards; leave their size out")
         options = to_options(model.config)  # refuses what the format cannot hold, first of all
         make_folder(folder)
+        import h5py
+
         with replacing(folder / "weights.hdf5") as temporary, h5py.File(temporary, "w") as file:
             for dataset in datasets_of(model.config):
                 file[dataset.name] = dataset.to_file([model.tensors[n] for n in dataset.tensors])
@@ -269,6 +273,8 @@ def _read(file: h5py.File, name: str, wanted: tuple[int, ...], path: Path) -> Te
 def _opened(path: Path) -> h5py.File:
     if not path.is_file():
         raise WeightError(f"{path}: no such file; give the path of the weights.hdf5")
+    import h5py
+
     try:
         return h5py.File(path, "r")
     except OSError as error:
@@ -278,6 +284,8 @@ def _opened(path: Path) -> h5py.File:
 
 
 def _datasets(file: h5py.File) -> list[tuple[str, h5py.Dataset]]:
+    import h5py
+
     found: list[tuple[str, h5py.Dataset]] = []
     file.visititems(
         lambda name, item: found.append((name, item)) if isinstance(item, h5py.Dataset) else None
