@@ -49,16 +49,15 @@ class ElmoLayer(nn.Module):
         )
         self.dropout = nn.Dropout(dropout)
         self.bilm = elmo.bilm.requires_grad_(True) if finetune else None
-        elmo.memo.clear()
+        if finetune:
+            elmo.memo.clear()  # what it knows of the frozen weights is over
         self.mixes.to(elmo.device)
 
     def forward(self, sentences: Sequence[Sentence]) -> tuple[list[Tensor], Tensor]:
         """Mixed vectors, one (B, T, D) per mix, zero past a sentence's end, and the mask (B, T)."""
         words = list(self._elmo.words(sentences))
         layers = self._layers(words)
-        lengths = torch.tensor([len(sentence) for sentence in words]).unsqueeze(1)  # (B, 1)
-        T = max((len(sentence) for sentence in words), default=0)
-        mask = (torch.arange(T) < lengths).to(layers.mask.device)  # (B, T)
+        mask = layers.word_mask  # (B, T)
         mixed = [mix(layers)[:, 1:-1] * mask.unsqueeze(-1) for mix in self._mixes()]  # (B, T, D)
         return [self.dropout(vectors) for vectors in mixed], mask
 
@@ -71,8 +70,7 @@ class ElmoLayer(nn.Module):
 
     def _layers(self, words: Sequence[Sequence[str]]) -> Layers:
         if self.bilm is None:
-            with torch.no_grad():
-                return self._elmo.layers(words)[0]
+            return self._elmo.layers(words)[0]
         layers: Layers = self.bilm(self._elmo.batch(words))[0]
         return layers
 

@@ -23,8 +23,7 @@ def replacing(path: Path, advice: str = ADVICE) -> Iterator[Path]:
     with explain(path, advice):
         try:
             yield temporary
-            with temporary.open("rb+") as file:
-                os.fsync(file.fileno())
+            sync_file(temporary)
             temporary.replace(path)
         except BaseException:
             temporary.unlink(missing_ok=True)
@@ -41,6 +40,12 @@ def explain(path: Path, advice: str = ADVICE) -> Iterator[None]:
         raise
     except OSError as error:
         raise OutputError(f"cannot write {path}: {error.strerror or error}; {advice}") from error
+
+
+def sync_file(path: Path) -> None:
+    """Wait until the file's bytes are on the disk."""
+    with path.open("rb+") as file:
+        os.fsync(file.fileno())
 
 
 def sync_folder(folder: Path) -> None:

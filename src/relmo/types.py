@@ -54,6 +54,11 @@ class Layers:
     mask: Tensor
     """(B, T) true where a token stands."""
 
+    @property
+    def word_mask(self) -> Tensor:
+        """(B, T - 2) true where a word stands, for tensors without their first and last token."""
+        return self.mask[:, 2:]
+
 
 @dataclass(frozen=True, slots=True)
 class LstmState:

@@ -7,13 +7,13 @@ from typing import Annotated
 
 import typer
 
+from relmo.cli.options import AsJson
 from relmo.cli.output import note, say
 
 Source = Annotated[str, typer.Argument(metavar="SRC", help="Folder or name of the model.")]
 Target = Annotated[Path, typer.Argument(metavar="DST", help="Folder to write; made if missing.")]
 To = Annotated[str, typer.Option("--to", help="native, or hdf5 (the official layout).")]
 ShardMb = Annotated[int | None, typer.Option(help="Native: megabytes per file at most.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Report as one JSON object.")]
 
 
 def convert(

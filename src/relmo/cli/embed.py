@@ -11,7 +11,7 @@ from typing import Annotated, BinaryIO
 
 import typer
 
-from relmo.cli.defaults import DEFAULT_MODEL
+from relmo.cli.options import DEFAULT_MODEL, AsJson, Model
 from relmo.cli.output import note, say
 from relmo.errors import ConfigError
 
@@ -29,7 +29,6 @@ Files = Annotated[
 Output = Annotated[
     Path, typer.Option("--output", "-o", help="OUT.h5, OUT.npz, OUT.parquet or OUT.jsonl.")
 ]
-Model = Annotated[str, typer.Option(help="Folder or name of the model.")]
 Layer = Annotated[str, typer.Option("--layers", help="all, mean, top or a layer's number.")]
 Tokenized = Annotated[
     bool, typer.Option("--tokenized", help="Lines are tokens separated by white space.")
@@ -41,7 +40,6 @@ OnBadBytes = Annotated[
 Resume = Annotated[
     bool, typer.Option("--resume", help="Go on where an interrupted run of this job stopped.")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Report as one JSON object.")]
 
 
 def embed(

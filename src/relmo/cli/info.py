@@ -6,13 +6,14 @@ from typing import Annotated
 
 import typer
 
+from relmo.cli.options import AsJson
 from relmo.cli.output import say
 from relmo.errors import WeightError
 
 
 def info(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="Folder or name of the model.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Report as one JSON object.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show a model's sizes, training record, licence and checksums."""
     from relmo.weights.describe import describe_model

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from relmo.cli.defaults import DEFAULT_MODEL
+from relmo.cli.options import DEFAULT_MODEL, AsJson, Model
 from relmo.cli.output import say
 from relmo.errors import ConfigError, TextError
 
@@ -25,12 +25,10 @@ File = Annotated[
     Path,
     typer.Argument(metavar="FILE", help="Text; a blank line ends a document."),
 ]
-Model = Annotated[str, typer.Option(help="Folder or name of the model.")]
 Start = Annotated[
     FromStart,
     typer.Option(help="State before a sentence: carried through the document, stored, or zero."),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Report as one JSON object.")]
 
 
 def perplexity(

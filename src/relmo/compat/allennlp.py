@@ -31,6 +31,7 @@ __all__ = ["Elmo", "ElmoEmbedder", "batch_to_ids"]
 
 logger = logging.getLogger(__name__)
 CHARACTERS = ByteCharacters()
+BOUNDARIES = [BEGIN_SENTENCE, END_SENTENCE]
 
 
 def batch_to_ids(batch: Sequence[Sequence[str]]) -> Tensor:
@@ -123,7 +124,7 @@ class Elmo(nn.Module):
         mixed = [mix(layers) for mix in self._scalar_mixes]  # each (B, T + 2, D)
         mask = layers.mask
         if not self._keep_sentence_boundaries:
-            mask = without_boundaries(mask)  # (B, T)
+            mask = layers.word_mask  # (B, T)
             mixed = [vectors[:, 1:-1] * mask.unsqueeze(-1) for vectors in mixed]  # (B, T, D)
         mixed = [self._dropout(vectors) for vectors in mixed]
         return {
@@ -183,12 +184,12 @@ class ElmoBiLm(nn.Module):
             )
         words = self._word_embedding
         if words is not None and word_inputs is not None and _all_known(word_inputs, words):
-            vectors = words(word_inputs)  # (B, T, P)
+            vectors, boundaries = words(word_inputs), self._vectors(BOUNDARIES)
             lengths = (word_inputs > 0).sum(1)  # (B,)
         else:
-            vectors = self._spelled(inputs)  # (B, T, P)
+            vectors, boundaries = self._spelled(inputs)  # (B, T, P), (2, P)
             lengths = (inputs > 0).any(-1).sum(1)  # (B,)
-        bounded = with_boundaries(vectors, lengths, self._vectors([BEGIN_SENTENCE, END_SENTENCE]))
+        bounded = with_boundaries(vectors, lengths, boundaries)  # (B, T + 2, P)
         layers = self._read(bounded, (lengths + 2).cpu())
         return {"activations": list(layers.values), "mask": layers.mask}
 
@@ -203,12 +204,18 @@ class ElmoBiLm(nn.Module):
         carried.after(after)
         return layers
 
-    def _spelled(self, inputs: Tensor) -> Tensor:
-        """Token vectors of (B, T, 50) ids, each distinct word through the CNN once: (B, T, P)."""
+    def _spelled(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        """Token vectors of (B, T, 50) ids and of the boundaries, each distinct word once.
+
+        Returns:
+            (B, T, P), and (2, P).
+        """
         B, T, C = inputs.shape
-        words, index = torch.unique(inputs.reshape(B * T, C), dim=0, return_inverse=True)
-        vectors: Tensor = self.bilm.token_layer(words)  # (U, P)
-        return vectors[index].view(B, T, vectors.shape[1])
+        ends = torch.from_numpy(CHARACTERS.spell(BOUNDARIES)).to(inputs)  # (2, C)
+        rows = torch.cat([ends, inputs.reshape(B * T, C)])
+        words, index = torch.unique(rows, dim=0, return_inverse=True)
+        vectors = self.bilm.token_layer(words)[index]  # (2 + B * T, P)
+        return vectors[2:].view(B, T, vectors.shape[1]), vectors[:2]
 
     def _vectors(self, words: list[str]) -> Tensor:
         """Token vectors of words, (N, P)."""
@@ -226,11 +233,6 @@ def with_boundaries(x: Tensor, lengths: Tensor, boundaries: Tensor) -> Tensor:
     bounded = torch.cat([begin.expand(B, 1, P), x, x.new_zeros(B, 1, P)], 1)  # (B, T + 2, P)
     at_end = torch.arange(T + 2, device=x.device) == (lengths + 1).unsqueeze(1)  # (B, T + 2)
     return torch.where(at_end.unsqueeze(-1), end, bounded)
-
-
-def without_boundaries(mask: Tensor) -> Tensor:
-    """The mask of the words alone: (B, T + 2) -> (B, T)."""
-    return mask[:, 2:]
 
 
 def _all_known(word_inputs: Tensor, words: nn.Embedding) -> bool:

@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 
 from relmo.config import TokenizerName
 from relmo.errors import ConfigError, RelmoError, TextError
-from relmo.files import explain, sync_folder
+from relmo.files import explain, sync_file, sync_folder
 from relmo.text.characters import BEGIN_SENTENCE, END_SENTENCE
 from relmo.text.documents import read_documents
 from relmo.text.lexicon import UNKNOWN, Lexicon
@@ -152,8 +152,7 @@ def _fill(
     meta = {**facts, "tokens": writer.num_tokens, "documents": writer.num_documents}
     (folder / "meta.json").write_text(json.dumps(meta, indent=2), encoding="utf-8")
     for path in folder.iterdir():
-        with path.open("rb+") as file:
-            os.fsync(file.fileno())
+        sync_file(path)
     sync_folder(folder)
 
 

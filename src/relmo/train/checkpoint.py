@@ -10,7 +10,6 @@ older one deleted. So the last good one survives a crash at any moment and a ful
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +21,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from relmo.errors import WeightError
-from relmo.files import explain, sync_folder
+from relmo.files import explain, sync_file, sync_folder
 from relmo.weights.tensors import check_names, check_shape
 
 KEEP = 2
@@ -110,8 +109,7 @@ def _write(folder: Path, tensors: dict[str, Tensor], state: dict[str, Any]) -> N
     state["bytes"] = path.stat().st_size
     (folder / "state.json").write_text(json.dumps(state), encoding="utf-8")
     for written in (path, folder / "state.json"):
-        with written.open("rb+") as file:
-            os.fsync(file.fileno())
+        sync_file(written)
     sync_folder(folder)
 
 

@@ -102,7 +102,9 @@ class Trainer:
             loss = self._train_step(progress)
             self.step += 1
             self._look(loss)
-        if self.settings.checkpoint_every and self._saved != self.step:
+        # Where time bounds the run, a checkpoint of this very step may be from before its end.
+        is_old = self._saved != self.step or self.total_steps is None
+        if self.settings.checkpoint_every and is_old:
             self._save()
         self._check_weights()
         return self._evaluate()

@@ -7,7 +7,7 @@ work runs, and from there into the final format in one stream at the end:
     record.py    one line and its vectors
     journal.py   the unfinished run on disk; its bytes are in entries.py
     formats.py   suffix -> format; one module each: hdf5.py, npz.py, parquet.py, jsonl.py
-    files.py     locks, fsync, errors of the file system put into words
+    lock.py      a file that one process holds at a time
 
-Nothing here knows about models: this room needs numpy and relmo.errors alone.
+Nothing here knows about models.
 """

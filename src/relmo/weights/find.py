@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib.metadata import entry_points
 from importlib.resources import files
 from pathlib import Path
@@ -28,14 +29,14 @@ def find_model(name: str | Path) -> Path:
     if not str(name):
         raise ModelNotFound("the model's name is empty; give a folder or the name of a model")
     path = Path(name).expanduser()
-    if _is_folder(path):
+    if _holds(path.is_dir):
         return path
     bundled = _bundled() / str(name)
-    if path.name == str(name) and _is_folder(bundled):
+    if path.name == str(name) and _holds(bundled.is_dir):
         return bundled
     for entry in entry_points(group=ENTRY_POINTS, name=str(name)):
         return Path(str(files(entry.module)))
-    if len(path.name) < 256 and path.is_file():
+    if _holds(path.is_file):
         raise ModelNotFound(f"{path} is a file; give the folder that holds it")
     raise ModelNotFound(
         f"no model {str(name)!r}: it is neither a folder nor an installed model (installed: "
@@ -44,9 +45,9 @@ def find_model(name: str | Path) -> Path:
     )
 
 
-def _is_folder(path: Path) -> bool:
+def _holds(check: Callable[[], bool]) -> bool:
     try:
-        return path.is_dir()
+        return check()
     except (OSError, ValueError):  # a name too long, or with NUL in it
         return False
 

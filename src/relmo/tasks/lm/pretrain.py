@@ -79,10 +79,9 @@ def _open_cache(
     """The main process makes the cache; the others find it made."""
     files = find_files(data)
     workers = os.cpu_count() or 1
-    if world.is_main:
-        open_cache(files, folder, recipe.data, workers)
+    cache = open_cache(files, folder, recipe.data, workers) if world.is_main else None
     wait(world)
-    return open_cache(files, folder, recipe.data, workers)
+    return cache or open_cache(files, folder, recipe.data, workers)
 
 
 def _like(init: ModelFiles, recipe: Recipe) -> Recipe:
