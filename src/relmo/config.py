@@ -21,7 +21,7 @@ from relmo.errors import ConfigError
 Activation = Literal["relu", "tanh"]
 CharacterScheme = Literal["bytes", "code_points"]
 Start = Literal["zero", "stored"]
-TokenizerName = Literal["relmo", "whitespace"]
+TokenizerName = Literal["relmo", "treebank", "whitespace"]
 
 FORMAT_VERSION = 1
 BYTE_IDS = 262
@@ -163,6 +163,8 @@ class ElmoConfig:
     """How a string becomes words; token lists are always taken as they are."""
     start: Start = "zero"
     """State before a sentence: zero as the official models, or the one stored with the weights."""
+    has_start_state: bool = False
+    """Whether one is stored: a model that begins from zero may still carry one."""
     name: str = ""
     licence: str = ""
     training: Mapping[str, Any] = field(default_factory=dict)
@@ -184,6 +186,8 @@ class ElmoConfig:
         _check_types(self)
         _check_choice("tokenizer", self.tokenizer, TokenizerName)
         _check_choice("start", self.start, Start)
+        if self.start == "stored":
+            object.__setattr__(self, "has_start_state", True)
         if self.tokens.width != self.lstm.output_width:
             raise ConfigError(
                 f"word vectors are {self.tokens.width} wide, the LSTM's output "

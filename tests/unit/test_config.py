@@ -61,7 +61,7 @@ def test_ids_of_the_two_schemes_are_counted():
         (lambda: CharCnnConfig(scheme="code_points", alphabet="aa"), "twice"),
         (lambda: WordTableConfig(width=0, num_words=1), "width is 0"),
         (lambda: ElmoConfig(tokens=CharCnnConfig(width=8)), "word vectors are 8 wide"),
-        (lambda: ElmoConfig(tokenizer="spacy"), "choose one of relmo, whitespace"),
+        (lambda: ElmoConfig(tokenizer="spacy"), "choose one of relmo, treebank, whitespace"),
         (lambda: ElmoConfig(start="warm"), "choose one of zero, stored"),
     ],
 )

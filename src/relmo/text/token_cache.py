@@ -1,8 +1,10 @@
 """A tokenised corpus on disk, made once and memory-mapped ever after.
 
     words.txt      every distinct word, most frequent first, after <S>, </S>, <UNK>: a word's line
-                   is its id, and the first V lines are the vocabulary of a softmax of V words
-    counts.u64     how often each occurs in the training part
+                   is its id, and the first V lines are the vocabulary of a softmax of V words.
+                   A document counts a word three times at most: a name that fills one document
+                   is not a common word
+    counts.u64     how often each occurs in the training part, every time
     train.u32      ids of all sentences, each between <S> and </S>, documents one after the other
     train.docs     where each document begins, and the end
     held_out.*     the same for documents kept out of training
@@ -40,12 +42,14 @@ from relmo.text.lexicon import UNKNOWN, Lexicon
 from relmo.text.sentences import split_sentences
 from relmo.text.tokenize import make_tokenizer
 
-VERSION = 1
+VERSION = 2
 SPECIAL = (BEGIN_SENTENCE, END_SENTENCE, UNKNOWN)
 """Ids 0, 1, 2."""
 BOUNDARIES = frozenset((BEGIN_SENTENCE, END_SENTENCE))
 CHUNK_CHARACTERS = 1_000_000
 """Text that one worker splits at a time."""
+PER_DOCUMENT = 3
+"""Times that one document counts a word, where words are sorted."""
 PIECE = 1 << 22
 """Ids that are renumbered at a time."""
 
@@ -59,12 +63,18 @@ class CacheSettings:
     tokenizer: TokenizerName = "relmo"
     held_out: float = 0.005
     """Share of the documents that are kept out of training."""
+    whole: float = 0.0
+    """Share of the training documents that are split as treebanks are, compounds whole, so that a
+    model has seen words such as `well-known` or `1,000`, too; they do not get into its softmax."""
     seed: int = 0
 
     def __post_init__(self) -> None:
         make_tokenizer(self.tokenizer)  # refuses a name that it does not know
-        if not 0 <= self.held_out < 1:
-            raise ConfigError(f"held_out is {self.held_out}; a share from 0 to below 1 is needed")
+        for name in ("held_out", "whole"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ConfigError(
+                    f"{name} is {getattr(self, name)}; a share from 0 to below 1 is needed"
+                )
 
 
 @dataclass(frozen=True)
@@ -164,6 +174,8 @@ class _Chunk:
     ids: Ids
     lengths: list[int]
     held_out: list[bool]
+    spread: NDArray[np.int64]
+    """(words,) how often each occurs in training documents, PER_DOCUMENT times in each at most."""
 
 
 def _split_all(files: Sequence[Path], settings: CacheSettings, workers: int) -> Iterator[_Chunk]:
@@ -208,9 +220,14 @@ def _split(job: tuple[list[list[str]], CacheSettings]) -> _Chunk:
     row_of = {word: row for row, word in enumerate(SPECIAL)}
     ids: list[int] = []
     lengths: list[int] = []
-    tokenizer = make_tokenizer(settings.tokenizer)
+    held_out: list[bool] = []
+    counted: list[NDArray[np.int64]] = []
+    usual, other = make_tokenizer(settings.tokenizer), make_tokenizer("treebank")
     for document in documents:
         before = len(ids)
+        held_out.append(is_held_out(document, settings))
+        is_whole = not held_out[-1] and is_kept_whole(document, settings)
+        tokenizer = other if is_whole else usual
         for line in document:
             for start, end in split_sentences(line):
                 found = [token.text for token in tokenizer.tokens(line[start:end])]
@@ -219,15 +236,29 @@ def _split(job: tuple[list[list[str]], CacheSettings]) -> _Chunk:
                     ids += [row_of.setdefault(word, len(row_of)) for word in words]
                     ids.append(1)
         lengths.append(len(ids) - before)
-    held_out = [is_held_out(document, settings) for document in documents]
-    return _Chunk(list(row_of), np.array(ids, dtype=np.uint32), lengths, held_out)
+        if not (held_out[-1] or is_whole):
+            found_ids, times = np.unique(ids[before:], return_counts=True)
+            counted.append(np.repeat(found_ids, np.minimum(times, PER_DOCUMENT)).astype(np.int64))
+    every = np.concatenate([np.zeros(0, np.int64), *counted])
+    spread = np.bincount(every, minlength=len(row_of))
+    return _Chunk(list(row_of), np.array(ids, dtype=np.uint32), lengths, held_out, spread)
 
 
 def is_held_out(document: Iterable[str], settings: CacheSettings) -> bool:
     """Whether a document is kept out of training: by its text and the seed alone."""
+    return _lot(document, str(settings.seed)) < settings.held_out
+
+
+def is_kept_whole(document: Iterable[str], settings: CacheSettings) -> bool:
+    """Whether a training document is split as treebanks are: by its text and the seed alone."""
+    return _lot(document, f"{settings.seed} whole") < settings.whole
+
+
+def _lot(document: Iterable[str], salt: str) -> float:
+    """A number from 0 to 1 that a text draws, the same whenever it does."""
     digest = hashlib.blake2b("\n".join(document).encode("utf-8", "replace"), digest_size=8)
-    digest.update(str(settings.seed).encode())
-    return int.from_bytes(digest.digest(), "big") < settings.held_out * 2**64
+    digest.update(salt.encode())
+    return int.from_bytes(digest.digest(), "big") / 2**64
 
 
 class _Writer:
@@ -239,11 +270,14 @@ class _Writer:
         self.num_documents = {"train": 0, "held_out": 0}
         self._row_of = {word: row for row, word in enumerate(SPECIAL)}
         self._counts = np.zeros(len(SPECIAL), dtype=np.uint64)
+        self._spread = np.zeros(len(SPECIAL), dtype=np.int64)
         self._lengths = {"train": array("q"), "held_out": array("q")}
 
     def add(self, chunk: _Chunk) -> None:
         rows = [self._row_of.setdefault(word, len(self._row_of)) for word in chunk.words]
         ids = np.array(rows, dtype=np.uint32)[chunk.ids]
+        self._spread = np.pad(self._spread, (0, len(self._row_of) - len(self._spread)))
+        self._spread[rows] += chunk.spread
         lengths = np.array(chunk.lengths, dtype=np.int64)
         held_out = np.array(chunk.held_out, dtype=np.bool_)
         for side, is_here in (("train", ~held_out), ("held_out", held_out)):
@@ -262,7 +296,9 @@ class _Writer:
 
     def finish(self) -> None:
         words, first = list(self._row_of), len(SPECIAL)
-        ranked = sorted(range(first, len(words)), key=lambda i: (-int(self._counts[i]), words[i]))
+        spread, counts = self._spread.tolist(), self._counts.tolist()
+        rows = range(first, len(words))
+        ranked = sorted(rows, key=lambda row: (-spread[row], -counts[row], words[row]))
         order = np.array([*range(first), *ranked], dtype=np.int64)
         new_id = np.empty(len(words), dtype=np.uint32)
         new_id[order] = np.arange(len(words), dtype=np.uint32)

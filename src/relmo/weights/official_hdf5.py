@@ -26,9 +26,10 @@ from relmo.errors import ConfigError, RelmoError, WeightError
 from relmo.files import replacing
 from relmo.text.lexicon import Lexicon
 from relmo.weights.facts import make_folder, read_json, write_json
-from relmo.weights.official_options import to_config, to_options
+from relmo.weights.official_options import TOKENIZER, to_config, to_options
 from relmo.weights.tensors import (
     ModelFiles,
+    Storage,
     check_finite,
     check_names,
     check_shape,
@@ -65,9 +66,9 @@ class OfficialHdf5:
         config, lost = model.config, []
         if model.lm_head is not None:
             lost.append("the official layout holds no softmax: the copy embeds, but cannot score")
-        if config.start == "stored":
+        if config.has_start_state:
             lost.append("the official layout holds no start state: the copy begins from zero")
-        if config.tokenizer != ElmoConfig.tokenizer:
+        if config.tokenizer != TOKENIZER:
             lost.append(
                 f"the official layout does not say that the tokenizer is {config.tokenizer}"
             )
@@ -75,10 +76,18 @@ class OfficialHdf5:
             lost.append("the official layout holds no licence and no training record")
         return lost
 
-    def write(self, folder: Path, model: ModelFiles, shard_bytes: int | None = None) -> None:
+    def write(
+        self,
+        folder: Path,
+        model: ModelFiles,
+        shard_bytes: int | None = None,
+        storage: Storage = "float32",
+    ) -> None:
         """Write options.json, weights.hdf5 and, for a word table, vocab.txt."""
         if shard_bytes is not None:
             raise ConfigError("only the native format has shards; leave their size out")
+        if storage != "float32":
+            raise ConfigError(f"the official format holds float32, not {storage}; leave it out")
         options = to_options(model.config)  # refuses what the format cannot hold, first of all
         make_folder(folder)
         import h5py

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from relmo.config import CharCnnConfig, ElmoConfig, LstmConfig, WordTableConfig
+from relmo.config import CharCnnConfig, ElmoConfig, LstmConfig, TokenizerName, WordTableConfig
 from relmo.errors import ConfigError, WeightError
 
 LSTM_KEYS = ("dim", "projection_dim", "n_layers", "cell_clip", "proj_clip", "use_skip_connections")
@@ -18,6 +18,8 @@ CNN_KEYS = (
     "n_characters",
     "max_characters_per_token",
 )
+TOKENIZER: TokenizerName = "treebank"
+"""Close to how the text was split that official models were trained on."""
 RAW_CHARACTERS = 261
 """Rows of char_embed; options.json counts 261 in training files and 262 (with padding) else."""
 
@@ -55,6 +57,7 @@ def to_config(
                 output_clip=lstm.get("proj_clip") or None,
                 has_skips=lstm.get("use_skip_connections") or False,
             ),
+            tokenizer=TOKENIZER,
             official=_leftover(options),
         )
     except (ConfigError, TypeError, ValueError) as error:

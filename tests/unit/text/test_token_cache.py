@@ -316,3 +316,40 @@ def test_memory_does_not_grow_with_the_text(tmp_path, monkeypatch):
         tracemalloc.stop()
         assert sum(cache.meta["tokens"].values()) == num_documents * (3 + 12 * 6)
     assert peaks[1] < 1.2 * peaks[0]
+
+
+def test_a_name_that_fills_one_document_is_not_a_common_word(tmp_path):
+    text = "Zorro " * 50 + "\n\n" + "\n\n".join(["the cat"] * 4) + "\n"
+    cache = build(tmp_path, text)
+    assert cache.words[3:] == ["cat", "the", "Zorro"]
+    assert cache.counts[3:].tolist() == [4, 4, 50]
+
+
+def test_some_documents_are_split_as_treebanks_are(tmp_path):
+    text = "".join(f"a well-known man number {i} of 1,000\n\n" for i in range(200))
+    cache = build(tmp_path, text, CacheSettings(held_out=0.0, whole=0.3))
+    whole, parts = cache.words.index("well-known"), cache.words.index("well")
+    counts = cache.counts.tolist()
+    assert counts[whole] + counts[parts] == 200
+    assert 30 < counts[whole] < 90
+    assert counts[cache.words.index("1,000")] == counts[whole]
+
+
+def test_compounds_that_are_kept_whole_stay_out_of_the_softmax(tmp_path):
+    text = "".join(f"a well-known man number {i} of 1,000\n\n" for i in range(200))
+    cache = build(tmp_path, text, CacheSettings(held_out=0.0, whole=0.3))
+    assert cache.words.index("well-known") > cache.words.index("well")
+    assert cache.words.index("1,000") > cache.words.index("000")
+
+
+def test_held_out_documents_are_never_kept_whole(tmp_path):
+    text = "".join(f"a well-known man number {i}\n\n" for i in range(400))
+    cache = build(tmp_path, text, CacheSettings(held_out=0.3, whole=0.5))
+    assert len(cache.held_out.documents) > 50
+    assert not (cache.held_out.tokens == cache.words.index("well-known")).any()
+
+
+@pytest.mark.parametrize("name", ["held_out", "whole"])
+def test_a_share_is_below_one(name):
+    with pytest.raises(ConfigError, match=f"{name} is 1.5; a share"):
+        CacheSettings(**{name: 1.5})
