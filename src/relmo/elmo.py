@@ -38,7 +38,7 @@ from relmo.text.words import Sentence, check_sentences, words_of
 from relmo.types import Batch, BiLmState, LayerChoice, Layers, Token, Vectors
 from relmo.weights.find import read_model
 from relmo.weights.native import Native
-from relmo.weights.tensors import ModelFiles, build_bilm, tensors_of
+from relmo.weights.tensors import ModelFiles, Storage, build_bilm, tensors_of
 from relmo.weights.untrained import UNTRAINED, small_config
 
 BATCH_TOKENS = 2048
@@ -89,7 +89,8 @@ class Elmo:
             name: a folder, an installed model's name, or "relmo-untrained".
             precision: of the arithmetic.
             device: where to run; a CUDA device if there is one, else the CPU, unless given.
-            start: "zero" ignores a start state that the model carries.
+            start: "zero" or "stored", for a model that carries a start state; its own choice
+                unless given.
         """
         if precision != "float32":
             raise ConfigError(f"precision {precision!r} is not known; this release has 'float32'")
@@ -104,9 +105,21 @@ class Elmo:
         """A model with random weights: to try things out, to test, to start training from."""
         return cls(initialize(BiLM(config or small_config()), seed))
 
-    def save_pretrained(self, folder: str | Path, *, shard_bytes: int | None = None) -> None:
-        """Write the model in relmo's native layout."""
-        Native().write(Path(folder), self.files(), shard_bytes)
+    def save_pretrained(
+        self,
+        folder: str | Path,
+        *,
+        storage: Storage = "float32",
+        shard_bytes: int | None = None,
+    ) -> None:
+        """Write the model in relmo's native layout, with its softmax where it carries one.
+
+        Args:
+            folder: made if it is not there; a model that is there is replaced.
+            storage: "int8" takes a quarter of the room; matrices are rounded to 8 bits per row.
+            shard_bytes: a file of weights has this many bytes at most; None sets no bound.
+        """
+        Native().write(Path(folder), self.files(), shard_bytes, storage)
 
     def files(self) -> ModelFiles:
         """The model as formats take it."""
@@ -130,9 +143,10 @@ class Elmo:
 
     def use_start(self, start: Start) -> None:
         """Choose the state before a sentence."""
-        if start not in ("zero", self.config.start):
-            known = "'zero' and 'stored'" if self.config.start == "stored" else "'zero' alone"
-            raise ConfigError(f"start is {start!r}; this model has {known}")
+        known = ("zero", "stored") if self.config.has_start_state else ("zero",)
+        if start not in known:
+            has = "'zero' and 'stored'" if len(known) == 2 else "'zero' alone"
+            raise ConfigError(f"start is {start!r}; this model has {has}")
         self.bilm.start = start
 
     @property

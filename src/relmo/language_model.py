@@ -66,7 +66,7 @@ class LanguageModel:
         texts, scorer = self._numbered([[sentence] for sentence in sentences])
         found = []
         for text in texts:  # one by one: a sentence's score depends on that sentence alone
-            losses, _ = scorer.losses([text], "stored")
+            losses, _ = scorer.losses([text], self.bilm.start)
             found.append(Score(-losses[0, :, 0], -losses[1, ::-1, 0]))
         return found
 
@@ -79,7 +79,7 @@ class LanguageModel:
         """
         if start not in get_args(ScoreStart):
             raise ConfigError(f"start is {start!r}; choose {', '.join(get_args(ScoreStart))}")
-        if start == "stored" and self.bilm.start != "stored":
+        if start == "stored" and not self.bilm.config.has_start_state:
             raise ConfigError("this model has no stored start state; choose 'zero' or 'carried'")
         texts, scorer = self._numbered(map(_without_boundaries, documents))
         if not any(map(len, texts)):

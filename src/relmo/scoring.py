@@ -20,7 +20,6 @@ from torch import Tensor
 from relmo.nn.bilm import BiLM
 from relmo.nn.lm_head import LmHead
 from relmo.nn.pair import read_pair
-from relmo.nn.state import map_state
 from relmo.types import BiLmState
 
 ScoreStart = Literal["carried", "stored", "zero"]
@@ -132,8 +131,7 @@ class Scorer:
         return found.reshape(targets.shape), state
 
     def _start(self, rows: int, start: ScoreStart) -> BiLmState:
-        state = self.bilm.start_state(rows)
-        return map_state(torch.zeros_like, state) if start == "zero" else state
+        return self.bilm.start_state(rows, None if start == "carried" else start)
 
 
 def sentences_of(document: Text) -> Iterator[Text]:

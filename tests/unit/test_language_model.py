@@ -183,9 +183,21 @@ def test_text_without_words_has_no_perplexity(elmo, documents):
 def test_a_start_that_the_model_does_not_have_is_refused(elmo):
     with pytest.raises(ConfigError, match="start is 'warm'; choose carried, stored, zero"):
         elmo.lm.perplexity(DOCUMENTS, "warm")
-    elmo.use_start("zero")
+
+
+def test_a_start_that_is_not_stored_is_refused(elmo):
+    plain = Elmo(
+        initialize(BiLM(tiny_config()), seed=1), elmo.lexicon, lambda: elmo.lm.head.state_dict()
+    )
     with pytest.raises(ConfigError, match="no stored start state; choose 'zero' or 'carried'"):
-        elmo.lm.perplexity(DOCUMENTS, "stored")
+        plain.lm.perplexity(DOCUMENTS, "stored")
+
+
+def test_a_named_start_does_not_depend_on_the_models_own(elmo):
+    before = {start: elmo.lm.perplexity(DOCUMENTS, start) for start in ("zero", "stored")}
+    elmo.use_start("zero")
+    assert {start: elmo.lm.perplexity(DOCUMENTS, start) for start in before} == before
+    assert before["zero"] != before["stored"]
 
 
 # ── substitutes ─────────────────────────────────────────────────────────────────────────────

@@ -34,8 +34,8 @@ class BiLM(nn.Module):
         self.backward_lstm = lstm.LstmStack(config.lstm)
         L, P, H = config.lstm.num_layers, config.lstm.output_width, config.lstm.cell_width
         self.start: Start = config.start
-        """The state before a sentence; "zero" may be chosen for a model that carries one."""
-        stored = config.start == "stored"
+        """The state before a sentence; a model that carries one may begin from it or from zero."""
+        stored = config.has_start_state
         for direction in ("forward", "backward"):
             self.register_buffer(f"start_{direction}_h", torch.zeros(L, P) if stored else None)
             self.register_buffer(f"start_{direction}_c", torch.zeros(L, H) if stored else None)
@@ -62,9 +62,9 @@ class BiLM(nn.Module):
         values = values * mask.unsqueeze(-1)  # zero where no token stands
         return Layers(values, mask), BiLmState(forward_state, backward_state)
 
-    def start_state(self, batch_size: int) -> BiLmState:
-        """The state before a sentence, for batch_size rows: stored with the weights, or zero."""
-        if self.start == "zero":
+    def start_state(self, batch_size: int, start: Start | None = None) -> BiLmState:
+        """The state before a sentence, (L, batch_size, …): the model's own unless one is named."""
+        if (start or self.start) == "zero":
             return zero_state(self.config.lstm, batch_size, like=next(self.parameters()))
         parts = [
             getattr(self, f"start_{direction}_{part}").unsqueeze(1)  # (L, 1, P or H)

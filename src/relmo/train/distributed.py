@@ -40,6 +40,11 @@ def join_world(device: str | None = None) -> World:
     return World(rank, size, torch.device(device))
 
 
+def is_main_process() -> bool:
+    """Whether this process speaks for the run: the first that torchrun started, or the only one."""
+    return os.environ.get("RANK", "0") == "0"
+
+
 def average_gradients(model: nn.Module, world: World) -> None:
     """Give every process the mean of all processes' gradients."""
     if world.size == 1:

@@ -10,13 +10,14 @@ import torch
 from torch import nn
 
 from relmo.errors import ConfigError
+from relmo.train.muon import Muon, muon_groups
 
 
 @dataclass(frozen=True, kw_only=True)
 class OptimSettings:
     """How weights are changed."""
 
-    optimizer: Literal["adamw", "adagrad"] = "adamw"
+    optimizer: Literal["adamw", "muon", "adagrad"] = "adamw"
     learning_rate: float = 1e-3
     warmup: float = 0.02
     """Share of the run in which the rate rises from zero."""
@@ -28,8 +29,8 @@ class OptimSettings:
     """Bound on the norm of all gradients together; 0 leaves it free."""
 
     def __post_init__(self) -> None:
-        if self.optimizer not in ("adamw", "adagrad"):
-            raise ConfigError(f"optimizer is {self.optimizer!r}; choose adamw or adagrad")
+        if self.optimizer not in ("adamw", "muon", "adagrad"):
+            raise ConfigError(f"optimizer is {self.optimizer!r}; choose adamw, muon or adagrad")
         if not self.learning_rate > 0:
             raise ConfigError(f"learning_rate is {self.learning_rate}; it must be positive")
         for name in ("warmup", "beta2"):
@@ -43,17 +44,19 @@ class OptimSettings:
 def make_optimizer(model: nn.Module, settings: OptimSettings) -> torch.optim.Optimizer:
     """The optimiser of all parameters that are trained; matrices decay, biases do not."""
     trained = [p for p in model.parameters() if p.requires_grad]
+    on_gpu = all(p.is_cuda for p in trained)
+    betas = 0.9, settings.beta2
+    if settings.optimizer == "muon":
+        groups = muon_groups(model, trained, settings.weight_decay)
+        return Muon(groups, settings.learning_rate, betas=betas, fused=on_gpu)
     groups = [
         {"params": [p for p in trained if p.ndim > 1], "weight_decay": settings.weight_decay},
         {"params": [p for p in trained if p.ndim <= 1], "weight_decay": 0.0},
     ]
     groups = [group for group in groups if group["params"]]
-    on_gpu = all(p.is_cuda for p in trained)
     if settings.optimizer == "adagrad":
         return torch.optim.Adagrad(groups, settings.learning_rate, initial_accumulator_value=1.0)
-    return torch.optim.AdamW(
-        groups, settings.learning_rate, betas=(0.9, settings.beta2), fused=on_gpu
-    )
+    return torch.optim.AdamW(groups, settings.learning_rate, betas=betas, fused=on_gpu)
 
 
 def rate_at(progress: float, settings: OptimSettings) -> float:

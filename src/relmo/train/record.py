@@ -15,12 +15,14 @@ import torch
 import relmo
 from relmo.errors import WeightError
 from relmo.files import explain, replacing
+from relmo.train.distributed import World
 from relmo.weights.facts import read_json
 
 
-def write_record(path: Path, facts: dict[str, Any]) -> None:
+def write_record(path: Path, facts: dict[str, Any], world: World | None = None) -> None:
     """Write run.json: the facts, what they were made with, and a seal over both."""
-    record = {**facts, "versions": versions(), "hardware": hardware(), "commit": commit()}
+    made_with = {"versions": versions(), "hardware": hardware(world or World())}
+    record = {**facts, **made_with, "commit": commit()}
     record = json.loads(json.dumps(record))
     record["seal"] = seal_of(record)
     with replacing(path) as temporary:
@@ -82,11 +84,12 @@ def versions() -> dict[str, str]:
     }
 
 
-def hardware() -> str:
-    """What the run was made on."""
-    if torch.cuda.is_available():
-        return torch.cuda.get_device_name()
-    return f"{platform.machine()} CPU, {torch.get_num_threads()} threads"
+def hardware(world: World) -> str:
+    """What the run was made on: the device that it used, not the best there is."""
+    each = f"{platform.machine()} CPU, {torch.get_num_threads()} threads"
+    if world.device.type == "cuda":
+        each = torch.cuda.get_device_name(world.device)
+    return each if world.size == 1 else f"{world.size} x {each}"
 
 
 def commit() -> str:

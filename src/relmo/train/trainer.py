@@ -31,6 +31,7 @@ from relmo.train.distributed import (
 from relmo.train.optim import OptimSettings, make_optimizer, rate_at, set_rate
 from relmo.train.record import append_metrics, drop_metrics_after
 from relmo.train.task import Task
+from relmo.train.tensorboard import TensorBoard
 
 LEAST = {"accumulate": 1, "log_every": 1, "evaluate_every": 0, "checkpoint_every": 0, "seed": 0}
 """Settings that are whole numbers, and from where on."""
@@ -73,7 +74,7 @@ class Trainer:
         task: what to train.
         settings: how long.
         optim: how.
-        folder: gets metrics.jsonl and checkpoint/.
+        folder: gets metrics.jsonl, checkpoint/ and, where TensorBoard is installed, tensorboard/.
         world: the processes that take part.
         report: called with each line of metrics.
     """
@@ -92,22 +93,27 @@ class Trainer:
         self.optimizer = make_optimizer(task.model, optim)
         self.step = 0
         self._saved = -1  # step of the last checkpoint
+        self._board: TensorBoard | None = None  # of the main process
         self._before = 0.0  # seconds of earlier processes of this run
         self._started = time.monotonic()
 
     def fit(self, resume: bool = False) -> dict[str, float]:
         """Train to the end; give the last scores."""
         self._begin(resume)
-        while (progress := self._agreed_progress()) < 1:
-            loss = self._train_step(progress)
-            self.step += 1
-            self._look(loss)
-        # Where time bounds the run, a checkpoint of this very step may be from before its end.
-        is_old = self._saved != self.step or self.total_steps is None
-        if self.settings.checkpoint_every and is_old:
-            self._save()
-        self._check_weights()
-        return self._evaluate()
+        try:
+            while (progress := self._agreed_progress()) < 1:
+                loss = self._train_step(progress)
+                self.step += 1
+                self._look(loss)
+            # Where time bounds the run, a checkpoint of this very step may be from before its end.
+            is_old = self._saved != self.step or self.total_steps is None
+            if self.settings.checkpoint_every and is_old:
+                self._save()
+            self._check_weights()
+            return self._evaluate()
+        finally:
+            if self._board is not None:
+                self._board.close()
 
     @property
     def seconds(self) -> float:
@@ -146,6 +152,7 @@ class Trainer:
             done = self.step if resume else -1
             is_over = self.progress >= 1
             drop_metrics_after(self.folder / "metrics.jsonl", done, is_over=is_over)
+            self._board = TensorBoard(self.folder / "tensorboard", done)
         self._started = time.monotonic()
         self._logged = self.step, self.seconds
 
@@ -216,8 +223,11 @@ class Trainer:
         epoch = self.step * self.settings.accumulate / self.task.steps_per_epoch
         line = {"step": self.step, "epoch": round(epoch, 4), "seconds": round(self.seconds, 2)}
         if self.world.is_main:
-            append_metrics(self.folder / "metrics.jsonl", {**line, **values})
-            self.report({**line, **values})
+            line |= values
+            append_metrics(self.folder / "metrics.jsonl", line)
+            if self._board is not None:
+                self._board.write(line)
+            self.report(line)
 
     def _check_weights(self) -> None:
         """Raise Diverged rather than keep weights that are no numbers."""

@@ -35,7 +35,7 @@ def names(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
-@pytest.mark.parametrize("kind", ["adamw", "adagrad"])
+@pytest.mark.parametrize("kind", ["adamw", "muon", "adagrad"])
 def test_everything_comes_back_to_the_bit(tmp_path, kind):
     model, optimizer = save(tmp_path, 3, optimizer=kind)
     fresh, its_optimizer = trained(steps=0, optimizer=kind)

@@ -63,7 +63,7 @@ def test_a_rate_is_set_for_all_groups():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"optimizer": "sgd"}, "'sgd'; choose adamw or adagrad"),
+        ({"optimizer": "sgd"}, "'sgd'; choose adamw, muon or adagrad"),
         ({"learning_rate": 0}, "learning_rate is 0; it must be positive"),
         ({"learning_rate": float("nan")}, "learning_rate is nan"),
         ({"warmup": 1.0}, "warmup is 1.0"),

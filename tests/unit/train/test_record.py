@@ -4,9 +4,11 @@ import json
 import subprocess
 
 import pytest
+import torch
 
 from relmo.errors import OutputError, WeightError
 from relmo.train import record
+from relmo.train.distributed import World
 from relmo.train.record import append_metrics, drop_metrics_after, read_record, write_record
 
 FACTS = {"task": "lm", "results": {"mean": 3.25, "bad": float("inf")}, "filters": ((1, 2), (3, 4))}
@@ -51,6 +53,15 @@ def test_what_is_no_record_is_a_clear_error(tmp_path, text):
         read_record(tmp_path / "run.json")
     with pytest.raises(WeightError, match="cannot be read"):
         read_record(tmp_path / "missing.json")
+
+
+def test_the_hardware_is_the_device_that_was_used(monkeypatch):
+    monkeypatch.setattr(record.torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(record.torch.cuda, "get_device_name", lambda device: f"GPU {device.index}")
+    assert "CPU" in record.hardware(World())
+    assert record.hardware(World(device=torch.device("cuda:1"))) == "GPU 1"
+    assert record.hardware(World(0, 4, torch.device("cuda:0"))) == "4 x GPU 0"
+    assert record.hardware(World(0, 2)).startswith("2 x ")
 
 
 def test_a_commit_that_cannot_be_found_is_empty(monkeypatch):

@@ -7,7 +7,7 @@ import json
 import sys
 from pathlib import Path
 
-from relmo.errors import RelmoError
+from relmo.errors import RelmoError, exit_code
 from relmo.tasks.lm.pretrain import pretrain
 from relmo.tasks.lm.settings import load_recipe
 from relmo.weights.native import Native
@@ -38,7 +38,8 @@ def main() -> None:
             report=lambda line: print(json.dumps(line), flush=True),  # noqa: T201
         )
     except RelmoError as error:
-        sys.exit(f"relmo: {error}")
+        print(f"relmo: {error}", file=sys.stderr)  # noqa: T201
+        sys.exit(exit_code(error))
 
 
 if __name__ == "__main__":

@@ -19,8 +19,7 @@ from relmo.train.distributed import World, join_world, wait
 from relmo.train.record import write_record
 from relmo.train.trainer import Trainer
 from relmo.weights.facts import make_folder, read_json, write_json
-from relmo.weights.native import Storage
-from relmo.weights.tensors import ModelFiles
+from relmo.weights.tensors import ModelFiles, Storage
 
 
 def pretrain(
@@ -68,7 +67,8 @@ def pretrain(
     if world.is_main:
         facts = _facts(recipe, cache, trainer, scores)
         task.save_model(output / "model", facts, storage)
-        write_record(output / "run.json", {"task": "lm", "recipe": recipe.to_dict(), **facts})
+        record = {"task": "lm", "recipe": recipe.to_dict(), **facts}
+        write_record(output / "run.json", record, world)
     wait(world)
     return scores
 
@@ -87,7 +87,9 @@ def _open_cache(
 def _like(init: ModelFiles, recipe: Recipe) -> Recipe:
     """The recipe with the other model's shapes and tokenizer; its start state is made anew."""
     name = recipe.model.name
-    model = dataclasses.replace(init.config, name=name, start="zero", training={})
+    model = dataclasses.replace(
+        init.config, name=name, start="zero", has_start_state=False, training={}
+    )
     data = dataclasses.replace(recipe.data, tokenizer=model.tokenizer)
     return dataclasses.replace(recipe, model=model, data=data)
 

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from relmo.config import CharCnnConfig, ElmoConfig
+from relmo.config import CharCnnConfig, ElmoConfig, Start
 from relmo.errors import ConfigError
 from relmo.kernels.select import has_triton
 from relmo.nn import lm_head
@@ -30,11 +30,13 @@ from relmo.text.lm_windows import Windows
 from relmo.text.token_cache import TokenCache
 from relmo.train.distributed import World, mean_over
 from relmo.types import BiLmState, LstmState
-from relmo.weights.native import Native, Storage
-from relmo.weights.tensors import START_NAMES, ModelFiles, build_bilm, tensors_of
+from relmo.weights.native import Native
+from relmo.weights.tensors import START_NAMES, ModelFiles, Storage, build_bilm, tensors_of
 
 HELD_OUT_TOKENS = 200_000
 """Held-out tokens that are scored while training."""
+START_TOKENS = 20_000
+"""Held-out tokens by which the start of a sentence is chosen."""
 
 
 class LmTask:
@@ -111,11 +113,12 @@ class LmTask:
         return {f"held_out_{name}": value for name, value in found.to_dict().items()}
 
     def held_out(self, max_tokens: int = HELD_OUT_TOKENS) -> list[NDArray[np.int64]]:
-        """Held-out documents, from the first up to a number of tokens."""
+        """Held-out documents, drawn from all of them up to a number of tokens."""
         part = self.cache.held_out
-        count = int(np.searchsorted(part.documents, max_tokens))
-        last = min(max(count, 1), len(part.documents) - 1)
-        found = [part.document(i).astype(np.int64) for i in range(last)]
+        order = np.random.default_rng(0).permutation(len(part.documents) - 1)
+        ends = np.cumsum(np.diff(part.documents)[order])
+        drawn = order[: 1 + int(np.searchsorted(ends, max_tokens))]
+        found = [part.document(i).astype(np.int64) for i in np.sort(drawn)]
         return [document for document in found if len(document)]
 
     def scorer(self) -> Scorer:
@@ -161,11 +164,21 @@ class LmTask:
         tensors = dict(tensors_of(self.model.bilm))
         config = dataclasses.replace(self.config, training=training)
         if start is not None:
-            config = dataclasses.replace(config, start="stored")
             tensors |= start
+            config = dataclasses.replace(config, has_start_state=True)
+            config = dataclasses.replace(config, start=self._better_start(config, tensors))
         head = {n: t.detach().cpu() for n, t in self.model.head.state_dict().items()}
         files = ModelFiles(config, tensors, self.lexicon, lambda: head)
         Native().write(folder, files, shard_bytes, storage)
+
+    def _better_start(self, config: ElmoConfig, tensors: dict[str, Tensor]) -> Start:
+        """The start from which single held-out sentences are predicted better."""
+        bilm = build_bilm(ModelFiles(config, tensors)).to(self.device)
+        scorer = Scorer(bilm, self.model.head, self._token_vectors, self._target_of)
+        documents = self.held_out(START_TOKENS)
+        starts: tuple[Start, ...] = ("zero", "stored")
+        means = {start: scorer.perplexity(documents, start).mean for start in starts}
+        return min(starts, key=means.__getitem__)
 
     def _make_model(self, seed: int, init: ModelFiles | None) -> LmModel:
         head = LmHead(len(self.lexicon), self.config.lstm.output_width)
@@ -205,7 +218,7 @@ def _sampler(num_words: int, negatives: int, seed: int) -> Sampler | None:
 def _to_train(init: ModelFiles, config: ElmoConfig) -> ModelFiles:
     """The other model's weights, copied: training changes them. Its start state stays behind."""
     tensors = {n: t.clone() for n, t in init.tensors.items() if n not in START_NAMES}
-    return ModelFiles(dataclasses.replace(config, start="zero"), tensors)
+    return ModelFiles(dataclasses.replace(config, start="zero", has_start_state=False), tensors)
 
 
 def _take_over_softmax(head: LmHead, words: Sequence[str], init: ModelFiles) -> None:
