@@ -15,6 +15,7 @@ from importlib.util import find_spec
 
 EXTRAS = {
     "parquet": ("pyarrow", "Parquet files need"),
+    "report": ("matplotlib", "pictures need"),
     "zstd": ("zstandard", ".zst files need"),
 }
 """Extra -> (the module it brings, how its message begins)."""
@@ -50,6 +51,11 @@ class MissingExtra(RelmoError, ImportError):
 
 class TextWarning(UserWarning):
     """Text was understood, but probably not as its author meant it."""
+
+
+def exit_code(error: RelmoError) -> int:
+    """What a command that ended so exits with: 2 the call is wrong, 1 the work failed."""
+    return 2 if isinstance(error, ConfigError | ModelNotFound | MissingExtra) else 1
 
 
 def need_extra(extra: str) -> None:

@@ -138,6 +138,8 @@ def test_odd_bytes_go_through_line_for_line(run, model, tmp_path):
         (["embed", "-", "-o", "missing/o.h5"], 2, "not a folder"),
         (["info", "nothing"], 2, "no model 'nothing'"),
         (["convert", "nothing", "out", "--to", "native"], 2, "no model 'nothing'"),
+        (["convert", "relmo-untrained", "out", "--to", "native", "--storage", "int4"], 2, "int4"),
+        (["convert", "relmo-untrained", "out", "--to", "hdf5", "--storage", "int8"], 2, "float32"),
         (["frobnicate"], 2, "No such command"),
     ],
 )
@@ -161,6 +163,17 @@ def test_convert_and_info(run, model, tmp_path):
     lines = run("info", model).stdout.decode()
     assert "parameters" in lines
     assert "licence" in lines
+
+
+def test_convert_can_round_to_eight_bits_and_cut_into_shards(run, tmp_path):
+    args = ["--to", "native", "--storage", "int8", "--shard-mb", "6", "--json"]
+    found = run("convert", "relmo-untrained", tmp_path / "m", *args)
+    assert found.returncode == 0, found.stderr
+    assert b"8-bit storage rounds the weights" in found.stderr
+    assert json.loads((tmp_path / "m/config.json").read_text())["storage"] == "int8"
+    sizes = [path.stat().st_size for path in (tmp_path / "m").glob("*.safetensors")]
+    assert len(sizes) > 1
+    assert max(sizes) <= 6_000_000
 
 
 def test_info_of_a_damaged_model_fails(run, model, tmp_path):
@@ -211,9 +224,19 @@ def test_closed_and_full_streams_are_no_traceback(model, tmp_path):
 
 
 def test_an_untrained_model_is_announced(run, tmp_path):
-    found = run("embed", "-", "-o", tmp_path / "o.npz", stdin=b"a\n")
+    args = ["embed", "-", "-o", tmp_path / "o.npz", "--model", "relmo-untrained"]
+    found = run(*args, stdin=b"a\n")
     assert found.returncode == 0
     assert b"random weights" in found.stderr
+
+
+def test_the_bundled_model_embeds_where_none_is_named(run, tmp_path):
+    found = run(
+        "embed", "-", "-o", tmp_path / "o.npz", "--json", stdin=b"The bank raised rates .\n"
+    )
+    assert found.returncode == 0, found.stderr
+    assert np.load(tmp_path / "o.npz")["0"].shape == (3, 5, 256)
+    assert b"random" not in found.stderr
 
 
 @pytest.mark.parametrize("kill_after", [0.0, 0.3, 0.6])

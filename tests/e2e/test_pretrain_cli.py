@@ -4,6 +4,7 @@ import gzip
 import json
 import lzma
 import random
+import re
 import sys
 
 import pytest
@@ -183,8 +184,31 @@ def test_the_bare_command_does_the_same(data, cache, model, tmp_path, monkeypatc
     bare_main()
     assert json.loads(capfdbinary.readouterr().out.splitlines()[-1])["held_out_mean"] > 1
     assert Elmo.from_pretrained(tmp_path / "bare/model").lm
-    with pytest.raises(SystemExit, match="relmo: .* holds a finished run"):
+    with pytest.raises(SystemExit) as exit_:
         bare_main()
+    assert exit_.value.code == 2
+    assert re.match(rb"relmo: .* holds a finished run", capfdbinary.readouterr().err)
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_of_several_processes_one_tells_the_result(pretrain, tmp_path, monkeypatch, rank):
+    scores = {"held_out_mean": 3.5} if rank == 0 else {}  # as pretraining gives them to each
+    monkeypatch.setattr("relmo.tasks.lm.pretrain.pretrain", lambda *_, **__: scores)
+    monkeypatch.setenv("RANK", str(rank))
+    found = pretrain(tmp_path / "run", *STEPS)
+    assert found.returncode == 0
+    assert (found.stdout == b"") == (rank == 1)
+
+
+def test_text_must_be_given(run, tmp_path, monkeypatch):
+    found = run("pretrain", "--recipe", "tiny", "--output", tmp_path / "run")
+    assert found.returncode == 2
+    assert b"--data" in found.stderr
+    args = ["relmo.tasks.lm", "--recipe", "tiny", "--output", str(tmp_path / "run")]
+    monkeypatch.setattr(sys, "argv", args)
+    with pytest.raises(SystemExit) as exit_:
+        bare_main()
+    assert exit_.value.code == 2
 
 
 # ── perplexity ──────────────────────────────────────────────────────────────────────────────

@@ -18,3 +18,10 @@ def test_every_error_is_a_relmo_error():
     ]
     assert len(raised) == 7
     assert all(issubclass(kind, errors.RelmoError) for kind in raised)
+
+
+def test_a_wrong_call_and_failed_work_exit_differently():
+    for kind in (errors.ConfigError, errors.ModelNotFound, errors.MissingExtra):
+        assert errors.exit_code(kind("x")) == 2
+    for kind in (errors.TextError, errors.WeightError, errors.OutputError, errors.RelmoError):
+        assert errors.exit_code(kind("x")) == 1

@@ -59,6 +59,7 @@ def embed(
     from relmo.progress import progress
     from relmo.text.lines import read_files
     from relmo.vectors.writer import check_output
+    from relmo.weights.untrained import UNTRAINED
 
     sources = list(_sources(files))
     check_output(output)
@@ -66,8 +67,8 @@ def embed(
     elmo = Elmo.from_pretrained(model, precision=precision)  # type: ignore[arg-type]
     chosen = parse_layers(layers)
     check_layers(chosen, elmo.config.num_layers)
-    if elmo.config.name == DEFAULT_MODEL:
-        note(f"{DEFAULT_MODEL} has random weights: its vectors carry no meaning; give --model")
+    if elmo.config.name == UNTRAINED:
+        note(f"{UNTRAINED} has random weights: its vectors carry no meaning; leave --model out")
     total = count_lines(sources, errors)
     lines = progress(read_files(sources, errors.value), total, "lines", show=True)
     with closing(lines):  # takes the bar away before an error is printed

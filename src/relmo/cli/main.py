@@ -18,7 +18,7 @@ from relmo.cli.embed import embed
 from relmo.cli.info import info
 from relmo.cli.perplexity import perplexity
 from relmo.cli.pretrain import pretrain
-from relmo.errors import ConfigError, MissingExtra, ModelNotFound, RelmoError
+from relmo.errors import RelmoError, exit_code
 
 app = typer.Typer(
     name="relmo",
@@ -55,8 +55,7 @@ def main(args: list[str] | None = None) -> None:
         app(args)
     except RelmoError as error:
         Console(stderr=True, soft_wrap=True, highlight=False, markup=False).print(f"relmo: {error}")
-        is_call = isinstance(error, ConfigError | ModelNotFound | MissingExtra)
-        sys.exit(2 if is_call else 1)
+        sys.exit(exit_code(error))
     except KeyboardInterrupt:
         sys.exit(130)
     except BrokenPipeError:

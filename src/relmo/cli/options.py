@@ -4,8 +4,8 @@ from typing import Annotated
 
 import typer
 
-DEFAULT_MODEL = "relmo-untrained"
-"""Until a trained model ships with relmo; its vectors are random, and `embed` says so."""
+DEFAULT_MODEL = "relmo-en-small"
+"""It comes with relmo."""
 
 Model = Annotated[str, typer.Option(help="Folder or name of the model.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Report as one JSON object.")]

@@ -39,6 +39,7 @@ def pretrain(
     """Pretrain a biLM on plain text, or fine-tune one with --init."""
     from relmo.tasks.lm.pretrain import pretrain as run
     from relmo.tasks.lm.settings import load_recipe
+    from relmo.train.distributed import is_main_process
     from relmo.weights.find import read_model
 
     scores = run(
@@ -50,7 +51,7 @@ def pretrain(
         cache_folder=cache,
         report=_as_json if as_json else _as_line,
     )
-    if not as_json:
+    if not as_json and is_main_process():
         say({**scores, "model": str(output / "model")}, as_json)
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from importlib.metadata import entry_points
 from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 
 from relmo.errors import ModelNotFound
@@ -14,6 +16,8 @@ from relmo.weights.untrained import UNTRAINED, untrained_model
 
 ENTRY_POINTS = "relmo.models"
 """A model package registers NAME -> MODULE in this group; the module's folder is the model's."""
+PACKAGES = {"relmo-en-base": "./models/relmo-en-base"}
+"""Our own model packages that do not come with relmo -> where a clone of relmo has them."""
 
 
 def read_model(name: str | Path) -> ModelFiles:
@@ -34,14 +38,14 @@ def find_model(name: str | Path) -> Path:
     bundled = _bundled() / str(name)
     if path.name == str(name) and _holds(bundled.is_dir):
         return bundled
-    for entry in entry_points(group=ENTRY_POINTS, name=str(name)):
-        return Path(str(files(entry.module)))
+    installed = _installed(str(name))
+    if installed is not None:
+        return installed
     if _holds(path.is_file):
         raise ModelNotFound(f"{path} is a file; give the folder that holds it")
     raise ModelNotFound(
         f"no model {str(name)!r}: it is neither a folder nor an installed model (installed: "
-        f"{', '.join(known_models())}). relmo does not download: fetch the model's files and give "
-        f"their folder"
+        f"{', '.join(known_models())}). relmo does not download: {_how_to_get(str(name))}"
     )
 
 
@@ -57,6 +61,22 @@ def known_models() -> list[str]:
     bundled = [p.name for p in _bundled().iterdir() if p.is_dir()] if _bundled().is_dir() else []
     installed = [entry.name for entry in entry_points(group=ENTRY_POINTS)]
     return sorted({*bundled, *installed, UNTRAINED})
+
+
+def _installed(name: str) -> Path | None:
+    """The folder of a model package: found as imports find it, without importing anything."""
+    for entry in entry_points(group=ENTRY_POINTS, name=name):
+        with suppress(ImportError, ValueError):  # a package that is half gone
+            spec = find_spec(entry.module)
+            if spec is not None and spec.submodule_search_locations:
+                return Path(spec.submodule_search_locations[0])
+    return None
+
+
+def _how_to_get(name: str) -> str:
+    if name in PACKAGES:
+        return f"in a clone of relmo, pip install {PACKAGES[name]}"
+    return "fetch the model's files and give their folder"
 
 
 def _bundled() -> Path:

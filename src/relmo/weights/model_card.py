@@ -1,45 +1,288 @@
-"""README.md of a model folder: what the model is, how to load it, how it came to be."""
+"""README.md of a model folder: the model card, made from what is known of the model.
+
+Every model's card has its settings and training record. A released model's has more to say: where
+its text came from, how well it predicts, what its storage costs (`Release`).
+"""
 
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from relmo.config import CharCnnConfig, ElmoConfig
+from relmo.config import CharCnnConfig, ElmoConfig, Start
+from relmo.weights.tensors import Storage, expected_shapes
 
-TEMPLATE = """# {name}
+LIMITS = (
+    "Its vectors mirror the text it was trained on, with that text's views and errors.",
+    "It gives vectors to words in context. It was not made to write text.",
+)
+STORED_START = (
+    "A sentence begins from a state that is stored with the weights; "
+    '`start="zero"` begins from zero, as the official ELMos do.'
+)
+ZERO_START = (
+    "A sentence begins from zero, as in the official ELMos: on held-out text that was better than "
+    'the mean state after a sentence, which is stored with the weights (`start="stored"`).'
+)
 
-An ELMo: {layers} layers of width {width}, {words}, LSTM cells of {cell} per direction.
-
-    from relmo import Elmo
-    elmo = Elmo.from_pretrained("path/to/this/folder")
-
-| | |
-|---|---|
-| licence | {licence} |
-| tokenizer | {tokenizer} |
-| state before a sentence | {start} |
-| softmax of the language models | {softmax} |
-
-## Training
-
-{training}
-"""
+PERPLEXITY_COLUMNS = (
+    "text", "start", "forward", "backward", "mean", "tokens", "unknown", "mean in float32", "cost",
+)  # fmt: skip
 
 
-def model_card(config: ElmoConfig, num_words: int | None) -> str:
-    """The card; `num_words` is the size of the softmax, None for a model without one."""
-    tokens = config.tokens
-    by_letters = isinstance(tokens, CharCnnConfig)
-    record = json.dumps(dict(config.training), indent=2, ensure_ascii=False)
-    return TEMPLATE.format(
-        name=config.name or "ELMo",
-        layers=config.num_layers,
-        width=config.width,
-        words="words read by their characters" if by_letters else "words looked up in a list",
-        cell=config.lstm.cell_width,
-        licence=config.licence or "not stated",
-        tokenizer=config.tokenizer,
-        start="stored with the weights" if config.start == "stored" else "zero",
-        softmax="none" if num_words is None else f"{num_words:,} words",
-        training=f"```json\n{record}\n```" if config.training else "Not recorded.",
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """A text that a model was trained on."""
+
+    name: str
+    url: str
+    terms: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Release:
+    """What is known of a released model beyond its own files."""
+
+    language: str
+    install: str
+    """How the model comes to a user, as a sentence."""
+    sources: Sequence[Source]
+    texts: Mapping[str, Any]
+    """By text: `perplexity` {storage: {start: scores}} and `cosine` [{mean, minimum}], as
+    scripts/measure_model.py writes them."""
+    held_out: Mapping[str, Any] | None = None
+    """`max_copied`, `corpora` {text: counts}: as scripts/held_out.py writes them."""
+    senses: Mapping[str, Any]
+    """`num_triples`, `percent` {reading: value}: as scripts/sense_test.py writes them."""
+    curve: str
+    """File name of the picture beside the card."""
+    limits: Sequence[str]
+
+
+def model_card(
+    config: ElmoConfig,
+    num_words: int | None,
+    storage: Storage = "float32",
+    num_bytes: int | None = None,
+    release: Release | None = None,
+) -> str:
+    """The card.
+
+    Args:
+        config: the model's settings and training record.
+        num_words: size of the softmax, None for a model without one.
+        storage: of the weights.
+        num_bytes: of the model's files together.
+        release: what more there is to say of a released model.
+    """
+    parts = [
+        _front_matter(config, release),
+        f"# {config.name or 'ELMo'}",
+        *_what(config, release),
+        "## Sizes",
+        _table(("", ""), _sizes(config, num_words, storage, num_bytes)),
+        *([] if release is None else ["## Data", *_data(config, release)]),
+        "## Training",
+        *_training(config),
+        *([] if release is None else _measured(release)),
+        "## Limits",
+        _list(_limits(config, release)),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _front_matter(config: ElmoConfig, release: Release | None) -> str:
+    """What the Hugging Face hub reads: YAML."""
+    lines = ["---"]
+    if config.licence:
+        is_id = re.fullmatch(r"[A-Za-z0-9.-]+", config.licence)
+        lines.append(f"license: {config.licence.lower() if is_id else 'other'}")
+    if release is not None:
+        lines.append(f"language: {release.language}")
+    lines += ["library_name: relmo", "pipeline_tag: feature-extraction"]
+    return "\n".join([*lines, "tags:", "- elmo", "- word-embeddings", "- language-model", "---"])
+
+
+def _what(config: ElmoConfig, release: Release | None) -> list[str]:
+    by_letters = isinstance(config.tokens, CharCnnConfig)
+    shape = f"{config.num_layers} layers of width {config.width}"
+    name = "path/to/this/folder" if release is None else config.name
+    example = f"({config.num_layers}, 4, {config.width})"
+    return [
+        f"An ELMo: {shape} for every word of a sentence, read by two language models, one forward "
+        f"and one backward. Words are {'spelled' if by_letters else 'looked up in a list'}.",
+        f"    from relmo import Elmo\n"
+        f'    elmo = Elmo.from_pretrained("{name}")\n'
+        f'    elmo.embed([["The", "bank", "raised", "rates"]])[0].shape    # {example}',
+        "" if release is None else release.install,
+    ]
+
+
+def _sizes(
+    config: ElmoConfig, num_words: int | None, storage: Storage, num_bytes: int | None
+) -> list[tuple[str, str]]:
+    tokens, lstm = config.tokens, config.lstm
+    parameters = sum(shape.numel() for shape in expected_shapes(config).values())
+    words = f"{getattr(tokens, 'num_words', 0):,} words looked up"
+    if isinstance(tokens, CharCnnConfig):
+        words = f"{tokens.num_filters:,} filters over {tokens.scheme.replace('_', ' ')}, "
+        words += f"{tokens.num_highways} highway{'' if tokens.num_highways == 1 else 's'}"
+    stored = storage if num_bytes is None else f"{storage}, {num_bytes / 1e6:,.1f} MB"
+    return [
+        ("layers and width", f"{config.num_layers}, {config.width:,}"),
+        ("parameters", f"{parameters:,}, softmax apart"),
+        ("words", words),
+        (
+            "LSTMs",
+            f"{lstm.num_layers} per direction, {lstm.cell_width:,} cells, "
+            f"{lstm.output_width:,} handed on",
+        ),
+        ("softmax", "none" if num_words is None else f"{num_words:,} words"),
+        ("tokenizer", config.tokenizer),
+        ("state before a sentence", "stored" if config.start == "stored" else "zero"),
+        ("storage", stored),
+        ("licence", config.licence or "not stated"),
+    ]
+
+
+def _data(config: ElmoConfig, release: Release) -> list[str]:
+    sources = [(f"[{s.name}]({s.url})", s.terms) for s in release.sources]
+    data = config.training.get("data", {})
+    tokens, documents = data.get("tokens", {}), data.get("documents", {})
+    held_out = (
+        f"Trained on {tokens.get('train', 0):,} tokens of {documents.get('train', 0):,} documents. "
+        f"{documents.get('held_out', 0):,} documents of {tokens.get('held_out', 0):,} tokens were "
+        f"kept out: {data.get('held_out', 0):.2%} of all, chosen by a hash of their text and the "
+        f"seed {data.get('seed', 0)} (`relmo.text.token_cache.is_held_out`). "
+        f"Sentence boundaries count as tokens."
     )
+    note = f"The weights are under {config.licence}; the file LICENSE names the sources."
+    return [_table(("text", "terms"), sources), held_out, _copies(release), note]
+
+
+def _copies(release: Release) -> str:
+    """What of the held-out text was not measured, because training had seen it elsewhere."""
+    if release.held_out is None:
+        return ""
+    dropped = [
+        f"{counts['dropped']:,} of {counts['documents']:,} in {text}"
+        for text, counts in release.held_out["corpora"].items()
+    ]
+    return (
+        f"Held-out documents that stand in the training text, too, were not measured on (more than "
+        f"{release.held_out['max_copied']:.0%} of their runs of eight words): {', '.join(dropped)}."
+    )
+
+
+def _training(config: ElmoConfig) -> list[str]:
+    record = config.training
+    if not record:
+        return ["Not recorded."]
+    rows = list(_training_rows(record))
+    if not rows:
+        return [f"```json\n{json.dumps(dict(record), indent=2, ensure_ascii=False)}\n```"]
+    recipe = record.get("recipe")
+    block = f"```toml\n{_toml(recipe)}\n```" if isinstance(recipe, Mapping) else ""
+    return [_table(("", ""), rows), block, "config.json holds the full record."]
+
+
+def _training_rows(record: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
+    """What is there of what our trainer records."""
+    for key, label in (("tokens_seen", "tokens seen"), ("steps", "steps")):
+        if isinstance(record.get(key), int):
+            yield label, f"{record[key]:,}"
+    if isinstance(record.get("seconds"), int | float):
+        yield "training time", f"{record['seconds'] / 60:,.1f} minutes"
+    for key in ("hardware", "seed", "commit"):
+        if record.get(key) not in (None, ""):
+            yield key, str(record[key])
+    if isinstance(record.get("versions"), Mapping):
+        yield "versions", ", ".join(f"{k} {v}" for k, v in record["versions"].items())
+    results = record.get("results")
+    if isinstance(results, Mapping) and isinstance(results.get("held_out_mean"), float):
+        yield "held-out perplexity at the end", f"{results['held_out_mean']:.2f}"
+
+
+def _measured(release: Release) -> list[str]:
+    return [
+        f"![Held-out perplexity over tokens seen]({release.curve})",
+        "## Perplexity",
+        "Of held-out text, by the full softmax, of the model as it is stored here; a word outside "
+        "the vocabulary counts as `<UNK>`. State is carried through a document, or each sentence "
+        "begins from the stored state or from zero. Figures compare only for the same text and "
+        "vocabulary. The last columns say what 8 bits cost.",
+        _table(
+            PERPLEXITY_COLUMNS,
+            _perplexity_rows(release.texts),
+        ),
+        "Cosine between a token's vectors in float32 and in 8 bits, mean and lowest:",
+        _table(("text", "layer", "mean", "lowest"), _cosine_rows(release.texts)),
+        "## Senses",
+        f"{release.senses['num_triples']:,} times an ambiguous word stands in two sentences of one "
+        f"sense and one of the other; counted is how often its vectors of the same sense are the "
+        f"closer ones. Vectors that know no context score 50%.",
+        _table(
+            ("layer", "% right"),
+            [(name, f"{value:.1f}") for name, value in release.senses["percent"].items()],
+        ),
+    ]
+
+
+def _perplexity_rows(texts: Mapping[str, Any]) -> Iterable[Sequence[str]]:
+    for text, found in texts.items():
+        trained, stored = found["perplexity"]["float32"], found["perplexity"]["int8"]
+        for start, scores in stored.items():
+            directions = (f"{scores[key]:.2f}" for key in ("forward", "backward", "mean"))
+            counts = f"{scores['tokens']:,}", f"{scores['unknown_rate']:.2%}"
+            before = trained[start]["mean"]
+            cost = f"{scores['mean'] / before - 1:+.2%}"
+            yield text, start, *directions, *counts, f"{before:.2f}", cost
+
+
+def _cosine_rows(texts: Mapping[str, Any]) -> Iterable[Sequence[str]]:
+    for text, found in texts.items():
+        for number, layer in enumerate(found["cosine"]):
+            yield text, str(number), f"{layer['mean']:.5f}", f"{layer['minimum']:.5f}"
+
+
+def _limits(config: ElmoConfig, release: Release | None) -> list[str]:
+    limits = [*([] if release is None else release.limits), *LIMITS]
+    if config.has_start_state:
+        which = STORED_START if config.start == "stored" else ZERO_START
+        limits.append(
+            which + ("" if release is None else _other_start(release.texts, config.start))
+        )
+    tokens = config.tokens
+    if isinstance(tokens, CharCnnConfig):
+        unit = "bytes" if tokens.scheme == "bytes" else "characters"
+        limits.append(f"Of a word longer than {tokens.max_characters - 2} {unit} the end is lost.")
+    return limits
+
+
+def _other_start(texts: Mapping[str, Any], own: Start) -> str:
+    """What the start that is not the model's own costs, from the figures."""
+    other = "zero" if own == "stored" else "stored"
+    scores = [found["perplexity"]["int8"] for found in texts.values()]
+    costs = sorted(each[other]["mean"] / each[own]["mean"] - 1 for each in scores)
+    return f" Perplexity changes by {costs[0]:+.1%} to {costs[-1]:+.1%} with that."
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def _list(items: Iterable[str]) -> str:
+    return "\n".join(f"- {item}" for item in items)
+
+
+def _toml(recipe: Mapping[str, Mapping[str, Any]]) -> str:
+    """Sections of plain values; None, which TOML does not have, is left out."""
+    lines = []
+    for name, section in recipe.items():
+        lines += ["", f"[{name}]"]
+        lines += [f"{key} = {json.dumps(v)}" for key, v in section.items() if v is not None]
+    return "\n".join(lines[1:])

@@ -8,29 +8,37 @@ of the folder and made the model by one rename, so a crash leaves the old one or
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, cast, get_args
+from typing import Any, cast, get_args
 
-import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
 from relmo.config import ElmoConfig
 from relmo.errors import ConfigError, OutputError, WeightError
-from relmo.files import explain, replacing, sync_folder
+from relmo.files import explain, sync_folder
 from relmo.text.lexicon import Lexicon
-from relmo.weights import int8
 from relmo.weights.facts import make_folder, read_json, sha256, write_json
+from relmo.weights.int8 import SCALE
+from relmo.weights.lm_head_files import head_files, read_head, write_head
 from relmo.weights.model_card import model_card
+from relmo.weights.safetensors_files import (
+    FIXED_BYTES,
+    bytes_in_file,
+    check_storage,
+    pack,
+    read_tensors,
+    save_tensors,
+    shard_names,
+    tensor_names,
+)
 from relmo.weights.tensors import (
     START_NAMES,
     ModelFiles,
+    Storage,
     check_finite,
     check_names,
     check_shape,
@@ -41,15 +49,10 @@ from relmo.weights.tensors import (
 SINGLE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 VOCAB = "vocab.txt"
-LM_HEAD = "lm_head.safetensors"
 CARD = "README.md"
 COMMITTED = ".relmo-committed"
 """Where a model lies that is written whole but not yet moved to its places."""
-SCALE = int8.SCALE
-FLOATS = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
-Storage = Literal["float32", "int8"]
 HINT = "is config.json from the same model? Run 'relmo info FOLDER' to check its checksums"
-PICKLE_STARTS = (b"PK\x03\x04", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
 
 
 class Native:
@@ -77,7 +80,7 @@ class Native:
         tensors: dict[str, Tensor] = {}
         for file in sorted(set(where.values())):
             here = [name for name, home in where.items() if home == file]
-            for name, tensor in read_tensors(folder / file, here, storage):
+            for name, tensor in read_tensors(folder / file, here, storage).items():
                 module_name, shape = wanted[name]
                 check_shape(folder / file, name, tuple(tensor.shape), tuple(shape), HINT)
                 check_finite(folder / file, name, tensor)
@@ -85,9 +88,10 @@ class Native:
         has_words = VOCAB in recorded if recorded else (folder / VOCAB).is_file()
         lexicon = Lexicon.read(folder / VOCAB) if has_words else None
         head = None
-        if LM_HEAD in recorded and lexicon is not None:
+        softmax = head_files(recorded, folder)
+        if softmax and lexicon is not None:
             size = len(lexicon), config.lstm.output_width
-            head = partial(read_head, folder / LM_HEAD, storage, size)
+            head = partial(read_head, folder, softmax, storage, size)
         return ModelFiles(config, tensors, lexicon, head)
 
     def lost(self, model: ModelFiles) -> list[str]:
@@ -101,7 +105,15 @@ class Native:
         shard_bytes: int | None = None,
         storage: Storage = "float32",
     ) -> None:
-        """Write the folder: all files in a corner of it first, then moved to their places."""
+        """Write the folder: all files in a corner of it first, then moved to their places.
+
+        Args:
+            folder: made if it is not there.
+            model: what to write.
+            shard_bytes: bytes of a file of weights at most; None sets no bound.
+            storage: "int8" takes a quarter of the room and rounds the weights.
+        """
+        check_storage(storage)
         make_folder(folder)
         finish_move(folder)
         with explain(folder):
@@ -121,17 +133,15 @@ class Native:
         tensors = with_file_names(model.tensors)
         written = write_shards(stage, pack(tensors, storage), shard_bytes)
         if model.lm_head is not None:
-            _save(stage / LM_HEAD, pack(model.lm_head(), storage))
-            written.append(LM_HEAD)
+            written += write_head(stage, model.lm_head(), storage, shard_bytes)
         if model.lexicon is not None:
             model.lexicon.write(stage / VOCAB)
             written.append(VOCAB)
-        files = {
-            name: {"bytes": (stage / name).stat().st_size, "sha256": sha256(stage / name)}
-            for name in written
-        }
+        sizes = {name: (stage / name).stat().st_size for name in written}
+        files = {n: {"bytes": size, "sha256": sha256(stage / n)} for n, size in sizes.items()}
         words = None if model.lm_head is None or model.lexicon is None else len(model.lexicon)
-        (stage / CARD).write_text(model_card(model.config, words), encoding="utf-8")
+        card = model_card(model.config, words, storage, sum(sizes.values()))
+        (stage / CARD).write_text(card, encoding="utf-8")
         about = {"storage": storage, "files": files}
         write_json(stage / "config.json", {**model.config.to_dict(), **about})
 
@@ -219,54 +229,15 @@ def tensor_files(folder: Path, recorded: Mapping[str, Any]) -> dict[str, str]:
     return dict(weight_map)
 
 
-def tensor_names(path: Path) -> list[str]:
-    """Names inside one safetensors file."""
-    with _opened(path) as file:
-        return list(file.keys())
-
-
-def read_tensors(
-    path: Path, names: list[str], storage: str = "float32"
-) -> list[tuple[str, Tensor]]:
-    """The named tensors of one file, float32; 8-bit ones are multiplied by their scales."""
-    with _opened(path) as file:
-        missing = set(names) - set(file.keys())
-        if missing:
-            raise WeightError(f"{path}: lacks {min(missing)!r}, which the index places there")
-        found = {name: file.get_tensor(name) for name in names}
-    for name, tensor in found.items():
-        if tensor.dtype not in FLOATS and not (storage == "int8" and tensor.dtype == torch.int8):
-            raise WeightError(f"{path}: {name!r} holds {tensor.dtype}, float32 is needed")
-    if storage == "int8":
-        return list(int8.unpack(found, path).items())
-    return [(name, tensor.to(torch.float32)) for name, tensor in found.items()]
-
-
-def read_head(path: Path, storage: str, shape: tuple[int, int]) -> dict[str, Tensor]:
-    """The softmax: `weight` of that shape, (V, P), and `bias` (V,)."""
-    found = dict(read_tensors(path, tensor_names(path), storage))
-    check_names(set(found), {"weight", "bias"}, path, HINT)
-    for name, wanted in (("weight", shape), ("bias", shape[:1])):
-        tensor = found[name]
-        check_shape(path, name, tuple(tensor.shape), wanted, "is vocab.txt of the same model?")
-        check_finite(path, name, tensor)
-    return found
-
-
-def pack(tensors: dict[str, Tensor], storage: Storage) -> dict[str, Tensor]:
-    """Tensors as files hold them."""
-    return int8.pack(tensors) if storage == "int8" else tensors
-
-
 def write_shards(folder: Path, tensors: dict[str, Tensor], shard_bytes: int | None) -> list[str]:
     """Write one file, or shards and their index; give the names of the files written."""
     groups = plan_shards(tensors, shard_bytes)
     if len(groups) == 1:
-        _save(folder / SINGLE, tensors)
+        save_tensors(folder / SINGLE, tensors)
         return [SINGLE]
-    files = [f"model-{i:05}-of-{len(groups):05}.safetensors" for i in range(1, len(groups) + 1)]
+    files = shard_names("model", len(groups))
     for file, names in zip(files, groups, strict=True):
-        _save(folder / file, {name: tensors[name] for name in names})
+        save_tensors(folder / file, {name: tensors[name] for name in names})
     total = sum(tensor.nbytes for tensor in tensors.values())
     weight_map = {name: f for f, names in zip(files, groups, strict=True) for name in names}
     write_json(folder / INDEX, {"metadata": {"total_size": total}, "weight_map": weight_map})
@@ -278,52 +249,20 @@ def plan_shards(tensors: dict[str, Tensor], shard_bytes: int | None) -> list[lis
     if shard_bytes is None:
         return [list(tensors)]
     groups: list[list[str]] = [[]]
-    room = shard_bytes
+    room = shard_bytes - FIXED_BYTES
     for name in tensors:
         if name.endswith(SCALE):
             continue
         unit = [each for each in (name, name + SCALE) if each in tensors]
-        size = sum(tensors[each].nbytes for each in unit)
-        if size > shard_bytes:
+        size = bytes_in_file({each: tensors[each] for each in unit})
+        if size > shard_bytes - FIXED_BYTES:
             raise OutputError(
                 f"{name!r} has {size:,} bytes, a shard may have {shard_bytes:,}; "
                 f"allow larger shards"
             )
         if size > room:
             groups.append([])
-            room = shard_bytes
+            room = shard_bytes - FIXED_BYTES
         groups[-1] += unit
         room -= size
     return groups
-
-
-def _save(path: Path, tensors: dict[str, Tensor]) -> None:
-    with replacing(path) as temporary:
-        contiguous = {name: tensor.contiguous() for name, tensor in tensors.items()}
-        try:
-            save_file(contiguous, temporary, metadata={"format": "pt"})
-            temporary.chmod(0o666 & ~_umask())  # safetensors makes files for their owner alone
-        except SafetensorError as error:  # how safetensors reports a full disk
-            raise OSError(str(error)) from error
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
-def _opened(path: Path) -> Any:  # noqa: ANN401 - safetensors has no type for it
-    with path.open("rb") as file:
-        start = file.read(4)
-    if start.startswith(PICKLE_STARTS):
-        raise WeightError(
-            f"{path}: is a pickle (torch.save), which can run code and is never loaded here; "
-            f"write the tensors with safetensors.torch.save_file instead"
-        )
-    try:
-        return safe_open(path, framework="pt")
-    except SafetensorError as error:
-        raise WeightError(
-            f"{path}: is not a complete safetensors file ({error}); copy or download it again"
-        ) from error

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, Protocol
 
 import torch
 from torch import Tensor
@@ -21,6 +21,8 @@ START_NAMES = {
     for part in "hc"
 }
 """Module name -> file name of the stored start state; all other names are the module tree's."""
+Storage = Literal["float32", "int8"]
+"""How matrices are stored; vectors are always float32."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +63,14 @@ class Format(Protocol):
     def read(self, folder: Path) -> ModelFiles:
         """Read and check it."""
 
-    def write(self, folder: Path, model: ModelFiles, shard_bytes: int | None = None) -> None:
-        """Write it, in shards of at most shard_bytes each where the format has shards."""
+    def write(
+        self,
+        folder: Path,
+        model: ModelFiles,
+        shard_bytes: int | None = None,
+        storage: Storage = "float32",
+    ) -> None:
+        """Write it; a format without shards or 8-bit storage refuses them."""
 
     def lost(self, model: ModelFiles) -> list[str]:
         """What of such a model the format cannot hold, in words."""

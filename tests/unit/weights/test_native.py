@@ -10,7 +10,7 @@ from safetensors.torch import load_file
 
 from relmo import Elmo
 from relmo.errors import ConfigError, OutputError
-from relmo.weights import find, layouts, native
+from relmo.weights import layouts, native
 from relmo.weights.convert import convert_model
 from relmo.weights.describe import describe_model
 from relmo.weights.native import Native
@@ -226,15 +226,3 @@ def test_a_folder_that_cannot_be_written_is_named(tiny, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(OutputError, match="choose a folder that can be made"):
         tiny.save_pretrained(tmp_path / "file" / "model")
-
-
-def test_an_installed_model_package_is_found_by_name(tiny, tmp_path, monkeypatch):
-    class Entry:
-        name, module = "my-model", "my_model_package"
-
-    tiny.save_pretrained(tmp_path)
-    monkeypatch.setattr(find, "entry_points", lambda group, name="my-model": [Entry()])
-    monkeypatch.setattr(find, "files", lambda module: tmp_path)
-    assert find.known_models() == ["my-model", "relmo-untrained"]
-    assert find.find_model("my-model") == tmp_path
-    assert same_vectors(tiny, Elmo.from_pretrained("my-model"))

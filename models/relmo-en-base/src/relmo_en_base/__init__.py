@@ -1,0 +1,1 @@
+"""The files of relmo-en-base lie in this folder: `Elmo.from_pretrained("relmo-en-base")`."""

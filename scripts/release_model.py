@@ -1,0 +1,245 @@
+"""Make the folder of a released model: the measured weights, their licence, curve and card.
+
+    python scripts/release_model.py --run runs/base --measures measured/measures.json \
+        --senses senses.json --model measured/model --output models/relmo-en-base/src/relmo_en_base
+
+The weights' files are copied byte for byte. config.json gets the licence and the record of the run.
+Nothing is released that does not belong together: the run's seal, the model's checksums and the
+fingerprint that the senses were measured with are checked. Needs 'relmo[report]'.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from relmo.config import ElmoConfig
+from relmo.elmo import Elmo
+from relmo.errors import ConfigError, RelmoError, exit_code, need_extra
+from relmo.files import replacing, sync_folder
+from relmo.train.record import read_record
+from relmo.weights.describe import describe_folder
+from relmo.weights.facts import make_folder, read_json, write_json
+from relmo.weights.find import PACKAGES
+from relmo.weights.model_card import Release, Source, model_card
+from relmo.weights.native import CARD, COMMITTED, finish_move, read_config, read_storage
+
+LICENCE = "CC-BY-SA-4.0"
+LICENCE_FILE = Path(__file__).parents[1] / "models" / "relmo-en-base" / "LICENSE"
+CURVE = "perplexity.svg"
+RECORDED = (
+    "seed", "data", "vocabulary", "steps", "tokens_seen", "seconds", "tokens_per_second",
+    "results", "versions", "hardware", "commit",
+)  # fmt: skip
+"""What of run.json goes into config.json, besides the recipe."""
+SOURCES = (
+    Source(
+        name="English Wikipedia, articles of 2014–15",
+        url="https://en.wikipedia.org",
+        terms="[CC BY-SA 3.0](https://creativecommons.org/licenses/by-sa/3.0/)",
+    ),
+    Source(
+        name="English Wikinews",
+        url="https://en.wikinews.org",
+        terms="[CC BY 2.5](https://creativecommons.org/licenses/by/2.5/)",
+    ),
+    Source(
+        name="Project Gutenberg, pieces of books",
+        url="https://www.gutenberg.org",
+        terms="public domain in the United States",
+    ),
+)
+LIMITS = (
+    "English alone. It is cased: `Bank` and `bank` are two words.",
+    "Its text is an encyclopedia of 2014–15, news, most of it of 2005–08, and old books, which "
+    "carry the views of their time. Later names and events are new to it.",
+)
+
+
+def release(
+    run: Path,
+    measures: Path,
+    senses: Path,
+    model: Path,
+    output: Path,
+    held_out: Path | None = None,
+) -> None:
+    """Make the folder `output` from a run, its measures and the model as it is stored."""
+    need_extra("report")
+    record, config = read_record(run / "run.json"), read_config(model)[0]
+    measured, sense_test = read_json(measures), read_json(senses)
+    check_belongs(config, record, measured, sense_test, model)
+    about = make_about(
+        config.name, measured, sense_test, None if held_out is None else read_json(held_out)
+    )
+    points = read_curve(run / "metrics.jsonl", record)
+
+    training = {"recipe": recipe_of(record), **{key: record[key] for key in RECORDED}}
+    config = dataclasses.replace(config, licence=LICENCE, training=training)
+    copy_model(model, output, config)
+    shutil.copyfile(LICENCE_FILE, output / "LICENSE")
+    with replacing(output / CURVE) as temporary:
+        draw_curve(points, temporary)
+    with replacing(output / CARD) as temporary:
+        temporary.write_text(card_of(output, config, about), encoding="utf-8")
+    check_whole(output)
+
+
+def check_belongs(
+    config: ElmoConfig,
+    record: Mapping[str, Any],
+    measures: Mapping[str, Any],
+    senses: Mapping[str, Any],
+    model: Path,
+) -> None:
+    """Raise ConfigError unless run, measures and senses are those of the model."""
+    check_whole(model)
+    if read_storage(model) != "int8":
+        raise ConfigError(f"{model} is not stored in 8 bits; give the one of measure_model.py")
+    for key in ("steps", "tokens_seen", "data", "results"):
+        if config.training.get(key) != record.get(key):
+            raise ConfigError(f"{model} and the run differ in {key!r}; give the run that made it")
+    if measures["model"] != config.name:
+        raise ConfigError(f"the measures are of {measures['model']!r}, not of {config.name!r}")
+    if senses["fingerprint"] != Elmo.from_pretrained(model, device="cpu").fingerprint():
+        raise ConfigError(f"the senses are of another model: run sense_test.py --model {model}")
+
+
+def check_whole(folder: Path) -> None:
+    """Raise ConfigError if a file is not the one that config.json records."""
+    for name, facts in describe_folder(folder)["files"].items():
+        if facts["matches"] is False:
+            raise ConfigError(f"{folder / name} is not the file that was written; copy it again")
+
+
+def recipe_of(record: Mapping[str, Any]) -> dict[str, Any]:
+    """The recipe without the model's shapes, which config.json holds itself."""
+    return {name: section for name, section in record["recipe"].items() if name != "model"}
+
+
+def copy_model(model: Path, output: Path, config: ElmoConfig) -> None:
+    """Copy the weights' files as they are, with new settings; a model that was there goes."""
+    recorded = read_config(model)[1]
+    make_folder(output)
+    finish_move(output)
+    stage = Path(tempfile.mkdtemp(dir=output, prefix=".relmo-"))
+    try:
+        for name in recorded:
+            shutil.copyfile(model / name, stage / name)
+        about = {"storage": read_storage(model), "files": recorded}
+        write_json(stage / "config.json", {**config.to_dict(), **about})
+        sync_folder(stage)
+        stage.rename(output / COMMITTED)
+    except BaseException:
+        shutil.rmtree(stage, ignore_errors=True)
+        raise
+    finish_move(output)
+
+
+def make_about(
+    name: str,
+    measures: Mapping[str, Any],
+    senses: Mapping[str, Any],
+    held_out: Mapping[str, Any] | None,
+) -> Release:
+    """What the card says beyond the model's own files."""
+    install = "It comes with relmo."
+    if name in PACKAGES:
+        install = f"In a clone of relmo: `pip install {PACKAGES[name]}`."
+    return Release(
+        language="en",
+        install=install,
+        sources=SOURCES,
+        texts=measures["texts"],
+        senses=senses,
+        held_out=held_out,
+        curve=CURVE,
+        limits=LIMITS,
+    )
+
+
+def card_of(output: Path, config: ElmoConfig, about: Release) -> str:
+    """The card of the model in the folder `output`."""
+    num_words = config.training["vocabulary"]["words"]
+    num_bytes = sum(facts["bytes"] for facts in read_config(output)[1].values())
+    return model_card(config, num_words, read_storage(output), num_bytes, about)
+
+
+# ── the curve ───────────────────────────────────────────────────────────────────────────────
+
+
+def read_curve(metrics: Path, record: Mapping[str, Any]) -> list[tuple[float, float]]:
+    """(tokens seen, held-out perplexity) at each score of a run."""
+    recipe = record["recipe"]
+    per_step = recipe["training"]["accumulate"] * recipe["lm"]["rows"] * recipe["lm"]["window"]
+    lines = map(json.loads, metrics.read_text(encoding="utf-8").splitlines())
+    points = [
+        (line["step"] * per_step, line["held_out_mean"])
+        for line in lines
+        if "held_out_mean" in line
+    ]
+    if not points:
+        raise ConfigError(f"{metrics} holds no held-out perplexity; set training.evaluate_every")
+    return points
+
+
+def draw_curve(points: Sequence[tuple[float, float]], path: Path) -> None:
+    """Draw the curve as SVG, the same bytes for the same points."""
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import FuncFormatter, LogFormatter
+
+    tokens, perplexity = zip(*points, strict=True)
+    settings = {"svg.fonttype": "none", "svg.hashsalt": "relmo", "font.family": "sans-serif"}
+    with mpl.rc_context(settings):
+        figure = Figure(figsize=(6.4, 3.6), layout="constrained")
+        axes = figure.add_subplot(
+            yscale="log", xlabel="tokens seen", ylabel="held-out perplexity (log scale)"
+        )
+        axes.plot(tokens, perplexity, marker="o", markersize=3.5, color="#1f4e79")
+        axes.annotate(
+            f"{perplexity[-1]:.1f}", points[-1], (0, 7), textcoords="offset points", ha="center"
+        )
+        axes.set_xlim(left=0)
+        axes.margins(x=0.06, y=0.12)
+        axes.grid(which="both", linewidth=0.4, color="#d0d0d0")
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
+        axes.yaxis.set_major_formatter(LogFormatter())
+        axes.yaxis.set_minor_formatter(LogFormatter(minor_thresholds=(1.5, 0.5)))
+        figure.savefig(path, format="svg", metadata={"Date": None, "Creator": None})
+
+
+def short(value: float) -> str:
+    """A number as people say it: 1.5 B, 300 M, 20 k."""
+    for size, unit in ((1e9, "B"), (1e6, "M"), (1e3, "k")):
+        if value >= size:
+            return f"{value / size:g} {unit}"
+    return f"{value:g}"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Parse the command line and make the folder."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--run", type=Path, required=True, help="folder with run.json")
+    parser.add_argument("--measures", type=Path, required=True, help="of measure_model.py")
+    parser.add_argument("--senses", type=Path, required=True, help="of sense_test.py --json")
+    parser.add_argument("--model", type=Path, required=True, help="the model in 8 bits")
+    parser.add_argument("--output", type=Path, required=True, help="folder to make")
+    parser.add_argument("--held-out", type=Path, help="near_duplicates.json of held_out.py")
+    args = parser.parse_args(arguments)
+    try:
+        release(args.run, args.measures, args.senses, args.model, args.output, args.held_out)
+    except RelmoError as error:
+        parser.exit(exit_code(error), f"{parser.prog}: {error}\n")
+    print(f"{args.output}: {json.dumps(sorted(path.name for path in args.output.iterdir()))}")
+
+
+if __name__ == "__main__":
+    main()
