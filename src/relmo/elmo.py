@@ -23,10 +23,12 @@ from torch import Tensor
 
 from relmo.config import CharCnnConfig, ElmoConfig, Start
 from relmo.errors import ConfigError, TextError
+from relmo.kernels.cpu_products import Precision
 from relmo.language_model import LanguageModel
 from relmo.nn.bilm import BiLM, initialize
 from relmo.nn.lm_head import LmHead
 from relmo.nn.pooling import Pooling, check_pooling, normalize, pool
+from relmo.nn.reader import PrecisionChoice, Reader, check_precision
 from relmo.nn.word_memo import WordMemo
 from relmo.progress import progress
 from relmo.text.batches import in_windows, index_words, map_batches, plan_batches
@@ -70,6 +72,7 @@ class Elmo:
         self.characters = make_characters(tokens) if isinstance(tokens, CharCnnConfig) else None
         if self.characters is None and lexicon is None:
             raise ConfigError("a model with a word table needs its word list, vocab.txt")
+        self.reader = Reader(self.bilm)
         self.memo = WordMemo(bilm.token_layer, self.spell, MEMO_BYTES // (4 * tokens.width))
 
     # ── making and keeping ──────────────────────────────────────────────────────────────────
@@ -79,7 +82,7 @@ class Elmo:
         cls,
         name: str | Path,
         *,
-        precision: Literal["float32"] = "float32",
+        precision: PrecisionChoice = "float32",
         device: str | torch.device | None = None,
         start: Start | None = None,
     ) -> Self:
@@ -87,18 +90,20 @@ class Elmo:
 
         Args:
             name: a folder, an installed model's name, or "relmo-untrained".
-            precision: of the arithmetic.
+            precision: of the LSTMs' products, on a CPU: "float32" is exact, "bfloat16" and "int8"
+                are faster; "auto" is bfloat16 where the CPU has it, else float32.
             device: where to run; a CUDA device if there is one, else the CPU, unless given.
             start: "zero" or "stored", for a model that carries a start state; its own choice
                 unless given.
         """
-        if precision != "float32":
-            raise ConfigError(f"precision {precision!r} is not known; this release has 'float32'")
+        check_precision(precision)
         files = read_model(name)
         elmo = cls(build_bilm(files), files.lexicon, files.lm_head)
         if start is not None:
             elmo.use_start(start)
-        return elmo.to(device if device is not None else _best_device())
+        elmo.to(device if device is not None else _best_device())
+        elmo.reader.use(precision)
+        return elmo
 
     @classmethod
     def untrained(cls, config: ElmoConfig | None = None, seed: int = 0) -> Self:
@@ -129,7 +134,8 @@ class Elmo:
         """A checksum of all that decides a vector: equal for equal models, whatever their files."""
         settings = self.config.to_dict()
         shaping = {k: v for k, v in settings.items() if k not in NOT_SHAPING}
-        digest = hashlib.sha256(json.dumps([shaping, self.bilm.start], sort_keys=True).encode())
+        choices = [self.bilm.start, *([] if self.precision == "float32" else [self.precision])]
+        digest = hashlib.sha256(json.dumps([shaping, *choices], sort_keys=True).encode())
         for name, tensor in sorted(tensors_of(self.bilm)):
             digest.update(name.encode())
             digest.update(tensor.contiguous().numpy().data)
@@ -167,6 +173,11 @@ class Elmo:
         return self._lm
 
     @property
+    def precision(self) -> Precision:
+        """Of the LSTMs' products."""
+        return self.reader.precision
+
+    @property
     def device(self) -> torch.device:
         """Where the model runs."""
         return next(self.bilm.parameters()).device
@@ -176,7 +187,8 @@ class Elmo:
         name = self.config.name or "unnamed"
         shape = f"{self.config.num_layers} layers of width {self.config.width}"
         note = ", random weights" if self.config.name == UNTRAINED else ""
-        return f"Elmo({name}, {shape}, {count / 1e6:.1f} M parameters, {self.device}{note})"
+        where = f"{self.device} in {self.precision}"
+        return f"Elmo({name}, {shape}, {count / 1e6:.1f} M parameters, {where}{note})"
 
     # ── text ────────────────────────────────────────────────────────────────────────────────
 
@@ -283,7 +295,7 @@ class Elmo:
         found = index_words(sentences)
         vectors = self.memo.vectors(found.words)  # (U, P)
         x = vectors[torch.from_numpy(found.index).to(vectors.device)]  # (B, T, P)
-        return self.bilm.read(x, torch.from_numpy(found.lengths), state)
+        return self.reader.read(x, torch.from_numpy(found.lengths), state)
 
     def encode(
         self,

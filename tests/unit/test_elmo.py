@@ -246,7 +246,7 @@ def test_an_untrained_model_says_so():
 
 
 def test_a_precision_that_is_not_there_is_refused():
-    with pytest.raises(ConfigError, match="precision 'int4' is not known"):
+    with pytest.raises(ConfigError, match="precision is 'int4'; choose one of float32"):
         Elmo.from_pretrained("relmo-untrained", precision="int4")
 
 

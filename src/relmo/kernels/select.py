@@ -14,10 +14,14 @@ OVERRIDE = "RELMO_KERNELS"
 """Environment variable: "reference" switches every faster kernel off."""
 
 
+def uses_fast_kernels() -> bool:
+    """Whether anything but the reference may run."""
+    return os.environ.get(OVERRIDE) != "reference"
+
+
 def has_triton(x: Tensor) -> bool:
     """Whether Triton kernels run on this tensor."""
-    wanted = os.environ.get(OVERRIDE) != "reference"
-    return x.is_cuda and wanted and find_spec("triton") is not None
+    return x.is_cuda and uses_fast_kernels() and find_spec("triton") is not None
 
 
 def paired_lstm(

@@ -31,3 +31,11 @@ class Embedding(nn.Embedding):
 
     def reset_parameters(self) -> None:
         """Do nothing."""
+
+
+def versions(module: nn.Module) -> tuple[object, ...]:
+    """What tells weights apart: where they are, how often torch has written to them."""
+    return tuple(
+        (p.data_ptr(), 0 if p.is_inference() else p._version, p.device, p.requires_grad)
+        for p in module.parameters()
+    )

@@ -16,6 +16,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from relmo.nn.bare import versions
+
 WORDS_AT_ONCE = 256
 """Words per pass through the token layer: bounds the memory of the convolutions."""
 LONGEST = 64
@@ -52,7 +54,7 @@ class WordMemo:
     def vectors(self, words: Sequence[str]) -> Tensor:
         """Token vectors of words, (U, P), without gradient."""
         with torch.inference_mode(False), torch.no_grad():
-            weights = self._current_weights()
+            weights = versions(self.layer)
             known, kept = self._recall(words, weights)
             if kept is not None and len(known) == len(words):
                 return kept
@@ -125,13 +127,6 @@ class WordMemo:
         if self._table is not None:
             larger[:rows] = self._table
         self._table = larger
-
-    def _current_weights(self) -> tuple[object, ...]:
-        """What tells weights apart: where they are, how often torch has written to them."""
-        return tuple(
-            (p.data_ptr(), 0 if p.is_inference() else p._version, p.device, p.requires_grad)
-            for p in self.layer.parameters()
-        )
 
     def __getstate__(self) -> dict[str, Any]:
         """For copies and pickles: everything but what is remembered."""

@@ -1,0 +1,175 @@
+"""Matrix products whose weights are packed once, for CPUs: y = x W^T, (n, K) -> (n, N) float32.
+
+    float32     MKL's packed form where torch has it, else W stored (K, N)
+    bfloat16    oneDNN's packed form, sums in float32; a CPU without such instructions multiplies
+                rounded weights in float32, which is no faster
+    int8        whole numbers: weights with a scale per output, inputs with a scale per row, so a
+                row's result does not depend on the rows beside it
+
+Torch's own packed products have no public names; each class says what it needs, and where that is
+missing the plain product stands in.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, Protocol
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+Precision = Literal["float32", "bfloat16", "int8"]
+ROWS = 64
+"""Rows that MKL packs for; other numbers work, too."""
+
+
+class Product(Protocol):
+    """A matrix, ready to be multiplied by."""
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """(n, K) -> (n, N), both float32."""
+        ...
+
+    def add_to(self, sums: Tensor, x: Tensor) -> None:
+        """Add the product with x (n, K) to sums (n, N)."""
+        ...
+
+
+def make_product(weight: Tensor, precision: Precision) -> Product:
+    """Pack a weight (N, K)."""
+    weight = weight.detach().to("cpu", torch.float32)
+    if precision == "int8":
+        return Int8Product(weight) if Int8Product.is_there() else RoundedProduct(weight)
+    if precision == "bfloat16":
+        if has_bfloat16():
+            return Bfloat16Product(weight)
+        weight = weight.bfloat16().float()
+    return MklProduct(weight) if MklProduct.is_there() else PlainProduct(weight)
+
+
+def has_bfloat16() -> bool:
+    """Whether this CPU multiplies bfloat16 itself."""
+    check = getattr(torch.cpu, "_is_avx512_bf16_supported", None)
+    return bool(check and check()) and _has_op("mkldnn", "_linear_pointwise")
+
+
+class PlainProduct:
+    """The weight stored (K, N), as a product of few rows wants it."""
+
+    def __init__(self, weight: Tensor) -> None:
+        self.weight = weight.t().contiguous()  # (K, N)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """(n, K) -> (n, N)."""
+        return x @ self.weight
+
+    def add_to(self, sums: Tensor, x: Tensor) -> None:
+        """Add the product to sums (n, N)."""
+        sums.addmm_(x, self.weight)
+
+
+class MklProduct:
+    """The weight as MKL packs it."""
+
+    def __init__(self, weight: Tensor) -> None:
+        self.packed = torch.ops.mkl._mkl_reorder_linear_weight(weight, ROWS)
+        self.shape = weight.new_empty(1, 1).expand(weight.shape)  # only its sizes are read
+
+    @staticmethod
+    def is_there() -> bool:
+        """Whether torch was built with it."""
+        return torch._C.has_mkl and _has_op("mkl", "_mkl_linear")
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """(n, K) -> (n, N)."""
+        found: Tensor = torch.ops.mkl._mkl_linear(x, self.packed, self.shape, None, x.shape[0])
+        return found
+
+    def add_to(self, sums: Tensor, x: Tensor) -> None:
+        """Add the product to sums (n, N)."""
+        sums.add_(self(x))
+
+
+class Bfloat16Product:
+    """The weight in bfloat16, as oneDNN packs it."""
+
+    def __init__(self, weight: Tensor) -> None:
+        self.packed = torch.ops.mkldnn._reorder_linear_weight(weight.bfloat16(), ROWS)
+
+    def _multiply(self, x: Tensor) -> Tensor:
+        multiply = torch.ops.mkldnn._linear_pointwise
+        found: Tensor = multiply(x.bfloat16(), self.packed, None, "none", [], "")
+        return found
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """(n, K) -> (n, N)."""
+        return self._multiply(x).float()
+
+    def add_to(self, sums: Tensor, x: Tensor) -> None:
+        """Add the product to sums (n, N)."""
+        sums.add_(self._multiply(x))
+
+
+class Int8Product:
+    """The weight in whole numbers of -127 to 127, with a scale per output."""
+
+    def __init__(self, weight: Tensor) -> None:
+        whole, self.scale = to_int8(weight)
+        self.packed = torch.ops.onednn.qlinear_prepack(whole, None)
+        self.zero_points = torch.zeros(len(weight), dtype=torch.int32)
+
+    @staticmethod
+    def is_there() -> bool:
+        """Whether torch was built with it."""
+        return _has_op("onednn", "qlinear_pointwise")
+
+    def _multiply(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """The product of x divided by its rows' scales, (n, N), and those scales, (n, 1)."""
+        scale = row_scales(x)
+        around_128 = torch.div(x, scale).add_(128.5).to(torch.uint8)  # + 0.5, cut off: rounded
+        found: Tensor = torch.ops.onednn.qlinear_pointwise(
+            around_128, 1.0, 128, self.packed, self.scale, self.zero_points,
+            None, 1.0, 0, torch.float32, "none", [], "",
+        )  # fmt: skip
+        return found, scale
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """(n, K) -> (n, N)."""
+        found, scale = self._multiply(x)
+        return found.mul_(scale)
+
+    def add_to(self, sums: Tensor, x: Tensor) -> None:
+        """Add the product to sums (n, N)."""
+        sums.addcmul_(*self._multiply(x))
+
+
+class RoundedProduct:
+    """The same numbers in float32: slow, for a torch without 8-bit products, and for tests."""
+
+    def __init__(self, weight: Tensor) -> None:
+        self.whole, self.scale = to_int8(weight)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """(n, K) -> (n, N)."""
+        scale = row_scales(x)
+        rounded = (x / scale + 128.5).floor() - 128  # (n, K)
+        return F.linear(rounded, self.whole.float()) * self.scale * scale
+
+    def add_to(self, sums: Tensor, x: Tensor) -> None:
+        """Add the product to sums (n, N)."""
+        sums.add_(self(x))
+
+
+def to_int8(weight: Tensor) -> tuple[Tensor, Tensor]:
+    """(N, K) -> int8 (N, K) and scales (N,): the largest value of a row becomes 127."""
+    scale = weight.abs().amax(1).clamp(min=1e-12) / 127  # (N,)
+    return (weight / scale.unsqueeze(1)).round().to(torch.int8), scale
+
+
+def row_scales(x: Tensor) -> Tensor:
+    """(n, K) -> (n, 1): what makes the largest value of a row 127."""
+    return x.abs().amax(1, keepdim=True).mul_(1 / 127).clamp_(min=1e-12)
+
+
+def _has_op(library: str, name: str) -> bool:
+    return hasattr(getattr(torch.ops, library), name)

@@ -1,0 +1,85 @@
+"""`BiLM.read` on a CPU with packed weights: the same layers, several times sooner, no gradients."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from relmo.kernels.cpu_lstm import PackedLstm, Packing, pack
+from relmo.kernels.cpu_products import Precision
+from relmo.kernels.reference import LstmWeights
+from relmo.kernels.side_by_side import run_both
+from relmo.nn.bare import versions
+from relmo.nn.bilm import BiLM
+from relmo.nn.lstm import LstmLayer, LstmStack
+from relmo.nn.state import check_state
+from relmo.types import BiLmState, Layers, LstmState
+
+
+class CpuEngine:
+    """Reads with a biLM whose weights stay as they are.
+
+    Args:
+        bilm: on the CPU, without gradients.
+        precision: of the LSTMs' products.
+    """
+
+    def __init__(self, bilm: BiLM, precision: Precision) -> None:
+        self.bilm, self.precision = bilm, precision
+        self._forward = _packed(bilm.forward_lstm, precision)
+        self._backward = _packed(bilm.backward_lstm, precision)
+        self._versions = versions(bilm)
+
+    def is_current(self) -> bool:
+        """Whether the weights are still those that were packed."""
+        return versions(self.bilm) == self._versions
+
+    @torch.no_grad()
+    def read(
+        self, x: Tensor, lengths: Tensor, state: BiLmState | None = None
+    ) -> tuple[Layers, BiLmState]:
+        """Read token vectors (B, T, P) whose row b is valid up to lengths[b]: see `BiLM.read`."""
+        B, T, P = x.shape
+        state = self.bilm.start_state(B) if state is None else state
+        check_state(state, self.bilm.config.lstm, B)
+        plan = pack(lengths, T)
+        tokens = x.reshape(B * T, P)
+        ahead, behind = run_both(
+            lambda: self._read(self._forward, tokens[plan.ahead], plan, state.forward),
+            lambda: self._read(self._backward, tokens[plan.behind], plan, state.backward),
+        )
+        values = x.new_zeros(len(self._forward) + 1, B * T, 2 * P)  # (L + 1, B x T, D)
+        values[0, plan.ahead] = tokens[plan.ahead].repeat(1, 2)
+        for depth, (one, other) in enumerate(zip(ahead[0], behind[0], strict=True), 1):
+            values[depth, plan.ahead, :P] = one
+            values[depth, plan.behind, P:] = other
+        mask = torch.arange(T) < lengths.unsqueeze(1)  # (B, T)
+        layers = Layers(values.view(len(values), B, T, 2 * P), mask)
+        return layers, BiLmState(ahead[1], behind[1])
+
+    def _read(
+        self, stack: list[PackedLstm], x: Tensor, plan: Packing, state: LstmState
+    ) -> tuple[list[Tensor], LstmState]:
+        """One direction: tokens (S, P) in its own order -> each layer's outputs (S, P), state."""
+        back = torch.argsort(plan.order)  # from longest-first to the caller's order
+        outputs, hs, cs = [], [], []
+        for depth, layer in enumerate(stack):
+            begin = state.h[depth][plan.order], state.c[depth][plan.order]  # (B, P), (B, H)
+            y, h, c = layer.read(x, plan.alive, *begin)
+            x = y + x if depth > 0 and self.bilm.config.lstm.has_skips else y
+            outputs.append(x)
+            hs.append(h[back])
+            cs.append(c[back])
+        return outputs, LstmState(torch.stack(hs), torch.stack(cs))  # (L, B, P), (L, B, H)
+
+
+def _packed(stack: LstmStack, precision: Precision) -> list[PackedLstm]:
+    found = []
+    for layer in stack.layers:
+        assert isinstance(layer, LstmLayer)
+        weights = LstmWeights(
+            layer.input_weight, layer.recurrent_weight, layer.bias, layer.projection
+        )
+        clips = layer.config.cell_clip, layer.config.output_clip
+        found.append(PackedLstm(weights, *clips, precision))
+    return found
