@@ -73,7 +73,10 @@ class Elmo:
         if self.characters is None and lexicon is None:
             raise ConfigError("a model with a word table needs its word list, vocab.txt")
         self.reader = Reader(self.bilm)
-        self.memo = WordMemo(bilm.token_layer, self.spell, MEMO_BYTES // (4 * tokens.width))
+        capacity = MEMO_BYTES // (4 * tokens.width)
+        self.memo = WordMemo(
+            bilm.token_layer, self.spell, capacity, compute=self.reader.token_vectors
+        )
 
     # ── making and keeping ──────────────────────────────────────────────────────────────────
 
@@ -285,7 +288,7 @@ class Elmo:
         """
         words = list(self.words(sentences))
         found, state = self.layers(words, state)
-        return _split(found.values, words), state
+        return split_layers(found.values, words), state
 
     @torch.no_grad()
     def layers(
@@ -346,7 +349,7 @@ class Elmo:
         """Chosen layers of one batch; only those leave the device."""
         try:
             values = self.layers(words)[0].values  # (L + 1, B, T, D)
-            return _split(choose_layers(values, layers), words)
+            return split_layers(choose_layers(values, layers), words)
         except (MemoryError, RuntimeError) as error:  # torch has no other type for it on a CPU
             if "alloc" not in str(error) and not isinstance(error, MemoryError):
                 raise
@@ -377,7 +380,7 @@ def choose_layers(values: Tensor, layers: LayerChoice) -> Tensor:
     return values[-1 if layers == "top" else int(layers)]
 
 
-def _split(values: Tensor, sentences: Sequence[Sequence[str]]) -> list[Vectors]:
+def split_layers(values: Tensor, sentences: Sequence[Sequence[str]]) -> list[Vectors]:
     """(…, B, T, D) of a padded batch -> (…, T, D) of each sentence, without its boundaries."""
     array = values.float().cpu().numpy()
     return [array[..., b, 1 : len(s) + 1, :].copy() for b, s in enumerate(sentences)]

@@ -20,6 +20,7 @@ from relmo.compat.allennlp_embedder import ElmoEmbedder, local_path
 from relmo.config import CharCnnConfig
 from relmo.errors import ConfigError, TextError
 from relmo.nn.bilm import BiLM
+from relmo.nn.reader import Reader
 from relmo.nn.scalar_mix import ScalarMix
 from relmo.nn.state import CarriedState
 from relmo.text.characters import BEGIN_SENTENCE, END_SENTENCE, ByteCharacters
@@ -149,6 +150,7 @@ class ElmoBiLm(nn.Module):
         super().__init__()
         self.bilm: BiLM = build_bilm(read_files(local_path(options_file), local_path(weight_file)))
         self.bilm.requires_grad_(requires_grad)
+        self._reader = Reader(self.bilm)
         tokens = self.bilm.config.tokens
         if (
             not isinstance(tokens, CharCnnConfig)
@@ -197,10 +199,10 @@ class ElmoBiLm(nn.Module):
         """Through the biLM, from a zero state or from what each row carries."""
         carried = self.carried
         if carried is None:
-            layers, _ = self.bilm.read(x, lengths)
+            layers, _ = self._reader.read(x, lengths)
             return layers
         before = carried.before(self.bilm.config.lstm, x.shape[0], like=x)
-        layers, after = self.bilm.read(x, lengths, before)
+        layers, after = self._reader.read(x, lengths, before)
         carried.after(after)
         return layers
 
@@ -214,7 +216,7 @@ class ElmoBiLm(nn.Module):
         ends = torch.from_numpy(CHARACTERS.spell(BOUNDARIES)).to(inputs)  # (2, C)
         rows = torch.cat([ends, inputs.reshape(B * T, C)])
         words, index = torch.unique(rows, dim=0, return_inverse=True)
-        vectors = self.bilm.token_layer(words)[index]  # (2 + B * T, P)
+        vectors = self._reader.token_vectors(words)[index]  # (2 + B * T, P)
         return vectors[2:].view(B, T, vectors.shape[1]), vectors[:2]
 
     def _vectors(self, words: list[str]) -> Tensor:
@@ -222,8 +224,7 @@ class ElmoBiLm(nn.Module):
         device = next(self.bilm.parameters()).device
         ids = torch.from_numpy(CHARACTERS.spell(words)).to(device)
         with torch.set_grad_enabled(self._requires_grad and torch.is_grad_enabled()):
-            vectors: Tensor = self.bilm.token_layer(ids)
-        return vectors
+            return self._reader.token_vectors(ids)
 
 
 def with_boundaries(x: Tensor, lengths: Tensor, boundaries: Tensor) -> Tensor:

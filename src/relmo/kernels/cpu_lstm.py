@@ -18,7 +18,7 @@ from torch import Tensor
 from relmo.kernels.cpu_products import Precision, make_product
 from relmo.kernels.reference import LstmWeights, with_forget_bias
 
-BLOCK_ROWS = 512
+BLOCK_ROWS = 256
 """Tokens whose inputs are multiplied at once: their gates stay in the cache until they are used."""
 
 
@@ -65,11 +65,9 @@ class PackedLstm:
         precision: Precision,
     ) -> None:
         self.cell_clip, self.output_clip = cell_clip, output_clip
-        i, f, g, o = torch.arange(len(weights.bias)).chunk(4)
-        order = torch.cat([i, f, o, g])  # the three that go through a sigmoid side by side
-        self.bias = with_forget_bias(weights.bias.detach())[order]  # (4H,)
-        self.input = make_product(weights.input.detach()[order], precision)
-        self.recurrent = make_product(weights.recurrent.detach()[order], precision)
+        self.bias = with_forget_bias(weights.bias.detach())  # (4H,)
+        self.input = make_product(weights.input, precision, many_rows=True)
+        self.recurrent = make_product(weights.recurrent, precision)
         projection = weights.projection
         self.projection = None if projection is None else make_product(projection, precision)
 
@@ -100,13 +98,12 @@ class PackedLstm:
 
     def _cell(self, gates: Tensor, c: Tensor, squashed: Tensor) -> Tensor:
         """One step in place: sums of the gates (n, 4H) and the cell (n, H) -> output (n, P)."""
-        H = c.shape[1]
-        gates[:, : 3 * H].sigmoid_()
-        i, f, o, g = gates.chunk(4, 1)  # each (n, H)
+        i, f, g, o = gates.chunk(4, 1)  # each (n, H)
+        gates[:, : 2 * c.shape[1]].sigmoid_()  # i and f
         c.mul_(f).addcmul_(i, g.tanh_())
         if self.cell_clip is not None:
             c.clamp_(-self.cell_clip, self.cell_clip)
-        torch.tanh(c, out=squashed).mul_(o)
+        torch.tanh(c, out=squashed).mul_(o.sigmoid_())
         if self.projection is None:
             return squashed
         out = self.projection(squashed)  # (n, P)

@@ -1,6 +1,7 @@
 """Matrix products whose weights are packed once, for CPUs: y = x W^T, (n, K) -> (n, N) float32.
 
-    float32     MKL's packed form where torch has it, else W stored (K, N)
+    float32     MKL's packed form where torch has it, else W stored (K, N); for many rows at once
+                W as it is: packing would gain nothing there and cost as much memory again
     bfloat16    oneDNN's packed form, sums in float32; a CPU without such instructions multiplies
                 rounded weights in float32, which is no faster
     int8        whole numbers: weights with a scale per output, inputs with a scale per row, so a
@@ -17,6 +18,8 @@ from typing import Literal, Protocol
 import torch
 from torch import Tensor
 from torch.nn import functional as F
+
+from relmo.kernels.reference import linear_alike
 
 Precision = Literal["float32", "bfloat16", "int8"]
 ROWS = 64
@@ -35,8 +38,8 @@ class Product(Protocol):
         ...
 
 
-def make_product(weight: Tensor, precision: Precision) -> Product:
-    """Pack a weight (N, K)."""
+def make_product(weight: Tensor, precision: Precision, *, many_rows: bool = False) -> Product:
+    """Make a weight (N, K) ready; `many_rows` if it is mostly multiplied by hundreds of rows."""
     weight = weight.detach().to("cpu", torch.float32)
     if precision == "int8":
         return Int8Product(weight) if Int8Product.is_there() else RoundedProduct(weight)
@@ -44,6 +47,8 @@ def make_product(weight: Tensor, precision: Precision) -> Product:
         if has_bfloat16():
             return Bfloat16Product(weight)
         weight = weight.bfloat16().float()
+    if many_rows:
+        return SharedProduct(weight)
     return MklProduct(weight) if MklProduct.is_there() else PlainProduct(weight)
 
 
@@ -51,6 +56,21 @@ def has_bfloat16() -> bool:
     """Whether this CPU multiplies bfloat16 itself."""
     check = getattr(torch.cpu, "_is_avx512_bf16_supported", None)
     return bool(check and check()) and _has_op("mkldnn", "_linear_pointwise")
+
+
+class SharedProduct:
+    """The weight itself, without a copy."""
+
+    def __init__(self, weight: Tensor) -> None:
+        self.weight = weight
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """(n, K) -> (n, N)."""
+        return linear_alike(x, self.weight, None)
+
+    def add_to(self, sums: Tensor, x: Tensor) -> None:
+        """Add the product to sums (n, N)."""
+        sums.add_(self(x))
 
 
 class PlainProduct:

@@ -47,12 +47,16 @@ class CharCnn(nn.Module):
 
     def from_short(self, words: Tensor) -> Tensor:
         """Token vectors of words whose needless padding is gone, (N, C) -> (N, P)."""
-        letters = self.embedding(words)  # (N, C, E)
-        is_short = words.shape[1] < self.max_characters
-        x = char_convolutions(letters, self.filters(), self.activation, is_short)  # (N, F)
+        x = self.features(words)  # (N, F)
         for highway in self.highways:
             x = highway(x)
         return x if self.projection is None else self.projection(x)  # (N, P)
+
+    def features(self, words: Tensor) -> Tensor:
+        """Strongest responses of all filters, (N, C) -> (N, F), needless padding gone."""
+        letters = self.embedding(words)  # (N, C, E)
+        is_short = words.shape[1] < self.max_characters
+        return char_convolutions(letters, self.filters(), self.activation, is_short)
 
     def filters(self) -> list[tuple[Tensor, Tensor]]:
         """Weight (F_k, E, width) and bias (F_k,) of each convolution."""

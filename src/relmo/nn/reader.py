@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Any, Literal, get_args
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from relmo.errors import ConfigError
 from relmo.kernels.cpu_products import Precision, has_bfloat16
 from relmo.kernels.select import uses_fast_kernels
 from relmo.nn.bilm import BiLM
+from relmo.nn.char_cnn import CharCnn
 from relmo.nn.cpu_engine import CpuEngine
+from relmo.nn.cpu_tokens import CpuTokens
 from relmo.types import BiLmState, Layers
 
 PrecisionChoice = Precision | Literal["auto"]
@@ -33,6 +35,7 @@ class Reader:
         self.bilm = bilm
         self.precision: Precision = "float32"
         self._engine: CpuEngine | None = None
+        self._tokens: CpuTokens | None = None
 
     def use(self, precision: PrecisionChoice) -> None:
         """Choose the precision; "auto" is bfloat16 where the CPU has it, else float32."""
@@ -48,17 +51,31 @@ class Reader:
         self, x: Tensor, lengths: Tensor, state: BiLmState | None = None
     ) -> tuple[Layers, BiLmState]:
         """Read token vectors (B, T, P) whose row b is valid up to lengths[b]: see `BiLM.read`."""
-        is_trained = any(p.requires_grad for p in self.bilm.parameters())
-        if is_trained or not self._is_on_cpu() or not uses_fast_kernels():
+        if x.requires_grad or not self._may_pack(self.bilm):
             return self.bilm.read(x, lengths, state)
         engine = self._engine
         if engine is None or engine.precision != self.precision or not engine.is_current():
             engine = self._engine = CpuEngine(self.bilm, self.precision)
         return engine.read(x, lengths, state)
 
+    def token_vectors(self, words: Tensor) -> Tensor:
+        """Context-free vectors of words, (U, C) or (U,) ids -> (U, P)."""
+        layer = self.bilm.token_layer
+        if not isinstance(layer, CharCnn) or not self._may_pack(layer):
+            found: Tensor = layer(words)
+            return found
+        if self._tokens is None or not self._tokens.is_current():
+            self._tokens = CpuTokens(layer)
+        return self._tokens(words)
+
+    def _may_pack(self, module: nn.Module) -> bool:
+        """Whether the module only reads, on a CPU, and nobody asked for the plain way."""
+        is_trained = any(p.requires_grad for p in module.parameters())
+        return not is_trained and self._is_on_cpu() and uses_fast_kernels()
+
     def _is_on_cpu(self) -> bool:
         return next(self.bilm.parameters()).device.type == "cpu"
 
     def __getstate__(self) -> dict[str, Any]:
         """For copies and pickles: everything but the packed weights, which are made again."""
-        return {**self.__dict__, "_engine": None}
+        return {**self.__dict__, "_engine": None, "_tokens": None}

@@ -28,15 +28,21 @@ class WordMemo:
     """Token vectors of words, computed once and kept for the most recently used. Safe for threads.
 
     Args:
-        layer: the token layer, ids -> (N, P).
+        layer: the token layer; its weights say when what is remembered goes.
         spell: words -> ids, (N, C) or (N,), on the layer's device.
         capacity: words kept at most; 0 keeps none.
+        compute: ids -> (N, P); the layer itself unless given.
     """
 
     def __init__(
-        self, layer: nn.Module, spell: Callable[[Sequence[str]], Tensor], capacity: int
+        self,
+        layer: nn.Module,
+        spell: Callable[[Sequence[str]], Tensor],
+        capacity: int,
+        compute: Callable[[Tensor], Tensor] | None = None,
     ) -> None:
         self.layer = layer
+        self.compute = compute or layer
         self.spell = spell
         self.capacity = capacity
         self._lock = threading.Lock()
@@ -89,7 +95,7 @@ class WordMemo:
             part = order[start : start + WORDS_AT_ONCE]
             ids = self.spell([words[i] for i in part])
             with torch.autocast(ids.device.type, enabled=False):
-                vectors = self.layer(ids)  # (part, P)
+                vectors = self.compute(ids)  # (part, P)
             if result is None:
                 result = vectors.new_empty(len(words), vectors.shape[1])  # (new, P)
             result[part] = vectors
@@ -130,7 +136,8 @@ class WordMemo:
 
     def __getstate__(self) -> dict[str, Any]:
         """For copies and pickles: everything but what is remembered."""
-        return {"layer": self.layer, "spell": self.spell, "capacity": self.capacity}
+        names = ("layer", "spell", "capacity", "compute")
+        return {name: getattr(self, name) for name in names}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(**state)  # type: ignore[misc]
