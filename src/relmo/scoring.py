@@ -27,6 +27,8 @@ Text = NDArray[np.int64]
 """Ids of one document or sentence, boundaries included: 0 begins a sentence, 1 ends it."""
 ROW_TOKENS = 8192
 """Tokens scored at once."""
+SOFTMAX_ROWS = 1024
+"""Targets whose softmax is held at once."""
 WINDOW = 64
 
 
@@ -96,7 +98,10 @@ class Scorer:
     def losses(
         self, texts: Sequence[Text], start: ScoreStart
     ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-        """-log p of each target, (2, T, B), in its direction's reading order, and which count."""
+        """-log p of each target, (2, T, B), in its direction's reading order, and which count.
+
+        What does not count is not scored: its loss is 0.
+        """
         B, longest = len(texts), max(map(len, texts))
         tokens = np.zeros((2, longest, B), dtype=np.int64)
         there = np.zeros((2, longest, B), dtype=bool)
@@ -109,26 +114,30 @@ class Scorer:
         parts = []
         for first in range(0, longest - 1, WINDOW):
             window = slice(first, first + WINDOW)
-            loss, state = self._window(inputs[:, window], targets[:, window], state)
+            here = targets[:, window], counts[:, window]
+            loss, state = self._window(inputs[:, window], *here, state)
             parts.append(loss)
         return np.concatenate(parts, 1), counts
 
     def _window(
-        self, inputs: NDArray[np.int64], targets: NDArray[np.int64], state: BiLmState
+        self,
+        inputs: NDArray[np.int64],
+        targets: NDArray[np.int64],
+        counts: NDArray[np.bool_],
+        state: BiLmState,
     ) -> tuple[NDArray[np.float64], BiLmState]:
         words, index = np.unique(inputs, return_inverse=True)
         vectors = self.token_vectors(words)  # (U, P)
         x = vectors[torch.from_numpy(index.reshape(inputs.shape)).to(vectors.device)]
         layers, state = read_pair(self.bilm.forward_lstm, self.bilm.backward_lstm, x, state)
-        hidden = layers[-1].flatten(0, 2).float()
-        rows = torch.from_numpy(self.target_of(targets.ravel())).to(hidden.device)
-        step = max(1, ROW_TOKENS // 8)
-        losses = [
-            self.head.losses(hidden[i : i + step], rows[i : i + step])
-            for i in range(0, len(rows), step)
-        ]
-        found: NDArray[np.float64] = torch.cat(losses).double().cpu().numpy()
-        return found.reshape(targets.shape), state
+        hidden = layers[-1][torch.from_numpy(counts).to(x.device)].float()  # (N, P)
+        rows = torch.from_numpy(self.target_of(targets[counts])).to(x.device)  # (N,)
+        found = np.zeros(targets.shape)
+        parts = torch.split(hidden, SOFTMAX_ROWS), torch.split(rows, SOFTMAX_ROWS)
+        pairs = zip(*parts, strict=True)
+        losses = [self.head.losses(*pair).double().cpu().numpy() for pair in pairs]
+        found[counts] = np.concatenate(losses)
+        return found, state
 
     def _start(self, rows: int, start: ScoreStart) -> BiLmState:
         return self.bilm.start_state(rows, None if start == "carried" else start)
