@@ -17,7 +17,7 @@ from torch import Tensor
 
 from relmo.errors import ConfigError, TextError
 from relmo.nn.bilm import BiLM
-from relmo.nn.lm_head import LmHead
+from relmo.nn.lm_head import LmHead, log_uniform
 from relmo.nn.pair import read_pair
 from relmo.scoring import Perplexity, Scorer, ScoreStart, Text
 from relmo.text.characters import BEGIN_SENTENCE, END_SENTENCE
@@ -92,8 +92,9 @@ class LanguageModel:
     ) -> list[tuple[str, float]]:
         """The k words that fit best at a position, by what stands before it and after it.
 
-        The word that stands there is not looked at. The score of a word is the sum of its
-        log-probabilities from the left and from the right.
+        The word that stands there is not looked at. The score of a word is
+        log p(word | left) + log p(word | right) - log p(word): what both sides say together, where
+        the last, by the word's rank, keeps words that are merely frequent from being counted twice.
         """
         check_words(sentence)
         if k < 1:
@@ -103,6 +104,7 @@ class LanguageModel:
         bounded = [BEGIN_SENTENCE, *sentence, END_SENTENCE]
         before, after = bounded[: position + 1], bounded[position + 2 :][::-1]
         scores = self._next_word(before, 0) + self._next_word(after, 1)  # (V,)
+        scores -= torch.from_numpy(np.log(log_uniform(len(scores)))).to(scores)
         for special in (BEGIN_SENTENCE, END_SENTENCE, UNKNOWN):
             scores[int(self.lexicon.rows([special])[0])] = float("-inf")
         best = scores.topk(min(k, len(scores) - 3))

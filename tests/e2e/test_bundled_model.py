@@ -59,6 +59,11 @@ def test_it_has_learned_english(elmo):
     assert shuffled.mean > 20 * found.mean
 
 
+def test_it_fills_in_words_that_fit(elmo):
+    found = elmo.lm.substitutes("She was born in London in 1950 .".split(), 4, k=10)
+    assert {"Paris", "Berlin", "London"} <= {word for word, _ in found}
+
+
 def test_the_official_format_gives_the_same_vectors_from_a_zero_state(elmo, tmp_path):
     convert_model("relmo-en-small", tmp_path / "official", "hdf5")
     copy = Elmo.from_pretrained(tmp_path / "official", device="cpu")

@@ -208,7 +208,8 @@ def test_substitutes_rank_as_by_hand(elmo, position):
     layers, _ = elmo.layers([SENTENCE])
     top = layers.values[-1, 0]  # (T + 2, D); the word itself stands at position + 1
     scores = log_softmax(elmo, top[position, :P]) + log_softmax(elmo, top[position + 2, P:])
-    wanted = {word: scores[row].item() for row, word in enumerate(WORDS)}
+    law = [np.log((row + 2) / (row + 1)) / np.log(len(WORDS) + 1) for row in range(len(WORDS))]
+    wanted = {word: scores[row].item() - np.log(law[row]) for row, word in enumerate(WORDS)}
     for special in ("<S>", "</S>", "<UNK>"):
         del wanted[special]
     found = elmo.lm.substitutes(SENTENCE, position, k=4)

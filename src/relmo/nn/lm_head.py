@@ -64,8 +64,7 @@ class Sampler:
             raise ConfigError(
                 f"{expected} negatives of {num_words} words; at least 1 of 2 words is needed"
             )
-        ranks = np.arange(num_words)
-        law = (np.log(ranks + 2) - np.log(ranks + 1)) / np.log(num_words + 1)
+        law = log_uniform(num_words)
         self.chances = inclusion_chances(law, min(expected, num_words - 1))
         self.seed = seed
 
@@ -73,6 +72,13 @@ class Sampler:
         """Ids of the negatives of a step, sorted, (S,)."""
         rng = np.random.default_rng((self.seed, 1, step))
         return np.flatnonzero(rng.random(len(self.chances)) < self.chances)
+
+
+def log_uniform(num_words: int) -> NDArray[np.float64]:
+    """About how often each word of a vocabulary sorted by count occurs, (V,): a law of ranks."""
+    ranks = np.arange(num_words)
+    law: NDArray[np.float64] = np.log1p(1 / (ranks + 1)) / np.log(num_words + 1)
+    return law
 
 
 def inclusion_chances(law: NDArray[np.float64], expected: int) -> NDArray[np.float64]:
