@@ -73,10 +73,8 @@ class Elmo:
         if self.characters is None and lexicon is None:
             raise ConfigError("a model with a word table needs its word list, vocab.txt")
         self.reader = Reader(self.bilm)
-        capacity = MEMO_BYTES // (4 * tokens.width)
-        self.memo = WordMemo(
-            bilm.token_layer, self.spell, capacity, compute=self.reader.token_vectors
-        )
+        capacity, compute = MEMO_BYTES // (4 * tokens.width), self.reader.token_vectors
+        self.memo = WordMemo(bilm.token_layer, self.spell, capacity, compute)
 
     # ── making and keeping ──────────────────────────────────────────────────────────────────
 
@@ -346,18 +344,20 @@ class Elmo:
         return torch.from_numpy(result).to(self.device) if convert_to_tensor else result
 
     def _embed(self, words: Sequence[Sequence[str]], layers: LayerChoice) -> list[Vectors]:
-        """Chosen layers of one batch; only those leave the device."""
+        """Chosen layers of a batch, halved where memory is short; only those leave the device."""
         try:
             values = self.layers(words)[0].values  # (L + 1, B, T, D)
             return split_layers(choose_layers(values, layers), words)
         except (MemoryError, RuntimeError) as error:  # torch has no other type for it on a CPU
             if "alloc" not in str(error) and not isinstance(error, MemoryError):
                 raise
-            longest = max(len(sentence) for sentence in words)
-            raise TextError(
-                f"a batch of {len(words)} sequences, the longest of {longest:,} tokens, needs more "
-                f"memory than there is; split long lines"
-            ) from error
+            if len(words) == 1:
+                raise TextError(
+                    f"a sequence of {len(words[0]):,} tokens needs more memory than there is; "
+                    f"split long lines"
+                ) from error
+        half = len(words) // 2
+        return self._embed(words[:half], layers) + self._embed(words[half:], layers)
 
 
 def check_layers(layers: LayerChoice, num_layers: int) -> None:

@@ -89,8 +89,23 @@ def test_a_sequence_beyond_memory_is_named(tiny, monkeypatch):
         )
 
     monkeypatch.setattr(tiny, "layers", fails)
-    with pytest.raises(TextError, match="the longest of 5 tokens, needs more memory"):
+    with pytest.raises(TextError, match="a sequence of 5 tokens needs more memory"):
         tiny.embed(SENTENCES)
+
+
+def test_a_batch_beyond_memory_is_read_in_parts(tiny, monkeypatch):
+    wanted, layers, sizes = tiny.embed(SENTENCES), tiny.layers, []
+
+    def fails_for_many(words, *rest):
+        sizes.append(len(words))
+        if len(words) > 1:
+            raise torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")
+        return layers(words, *rest)
+
+    monkeypatch.setattr(tiny, "layers", fails_for_many)
+    for one, two in zip(tiny.embed(SENTENCES), wanted, strict=True):
+        np.testing.assert_allclose(one, two, atol=1e-6)
+    assert sizes.count(1) == len(SENTENCES)
 
 
 def test_a_warning_points_at_the_caller(tiny):
