@@ -27,6 +27,8 @@ Text = NDArray[np.int64]
 """Ids of one document or sentence, boundaries included: 0 begins a sentence, 1 ends it."""
 ROW_TOKENS = 8192
 """Tokens scored at once."""
+MAX_ROWS = 16_384
+"""Texts read side by side at most: a GPU kernel starts no more."""
 SOFTMAX_ROWS = 1024
 """Targets whose softmax is held at once."""
 WINDOW = 64
@@ -154,6 +156,6 @@ def _batches(texts: Sequence[Text]) -> Iterator[list[Text]]:
     """Texts of like length together, a bounded number of tokens in all."""
     ordered = sorted((text for text in texts if len(text) > 1), key=len)
     while ordered:
-        room = max(1, 16 * ROW_TOKENS // len(ordered[-1]))
+        room = max(1, min(MAX_ROWS, 16 * ROW_TOKENS // len(ordered[-1])))
         ordered, batch = ordered[:-room], ordered[-room:]
         yield batch

@@ -10,41 +10,16 @@ Shapes: S tokens, B sentences, n of them alive at a step, P output width, H cell
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from relmo.kernels.cpu_products import Precision, make_product
+from relmo.kernels.packing import blocks_of
 from relmo.kernels.reference import LstmWeights, with_forget_bias
 
 BLOCK_ROWS = 256
 """Tokens whose inputs are multiplied at once: their gates stay in the cache until they are used."""
-
-
-class Packing(NamedTuple):
-    """Where the tokens of a padded batch stand in a matrix of S rows without padding."""
-
-    alive: list[int]
-    """Sentences that have a token at step t; never growing."""
-    order: Tensor
-    """(B,) sentences, longest first."""
-    ahead: Tensor
-    """(S,) rows of the padded batch, (B x T), in the forward model's order."""
-    behind: Tensor
-    """(S,) the same in the backward model's."""
-
-
-def pack(lengths: Tensor, T: int) -> Packing:
-    """Plan for sentences of these lengths, (B,), padded to T tokens."""
-    order = torch.argsort(lengths, descending=True, stable=True)  # (B,)
-    sorted_lengths = lengths[order]
-    steps = torch.arange(int(sorted_lengths[0]) if len(order) else 0)
-    is_alive = sorted_lengths > steps.unsqueeze(1)  # (steps, B)
-    step, rank = is_alive.nonzero(as_tuple=True)  # each (S,)
-    row = order[rank] * T
-    ahead, behind = row + step, row + sorted_lengths[rank] - 1 - step
-    return Packing(is_alive.sum(1).tolist(), order, ahead, behind)
 
 
 class PackedLstm:
@@ -83,7 +58,7 @@ class PackedLstm:
         h, c = h.clone(), c.clone()
         squashed = torch.empty_like(c)  # (B, H)
         now, first = h, 0
-        for steps in _blocks(alive):
+        for steps in blocks_of(alive, BLOCK_ROWS):
             tokens = x[first : first + sum(steps)]
             sums = self.input(tokens).add_(self.bias)  # (tokens, 4H)
             for n, gates in zip(steps, torch.split(sums, steps), strict=True):
@@ -108,13 +83,3 @@ class PackedLstm:
             return squashed
         out = self.projection(squashed)  # (n, P)
         return out if self.output_clip is None else out.clamp_(-self.output_clip, self.output_clip)
-
-
-def _blocks(alive: Sequence[int]) -> list[list[int]]:
-    """Steps in groups of about BLOCK_ROWS tokens."""
-    blocks: list[list[int]] = [[]]
-    for n in alive:
-        if blocks[-1] and sum(blocks[-1]) + n > BLOCK_ROWS:
-            blocks.append([])
-        blocks[-1].append(n)
-    return blocks if blocks[0] else []

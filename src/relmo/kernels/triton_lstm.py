@@ -12,6 +12,7 @@ Matrices run in the dtype of x (bfloat16 in training); the cell is carried in fl
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -21,9 +22,12 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from relmo.errors import ConfigError
+from relmo.kernels.packing import blocks_of
 from relmo.kernels.reference import LstmWeights
 
 BLOCK = 1024
+BLOCK_TOKENS = 16_384
+"""Tokens whose inputs are multiplied at once where nothing is trained."""
 
 
 def paired_lstm(
@@ -57,6 +61,51 @@ def paired_lstm(
         cell_clip, output_clip,
     )  # fmt: skip
     return outputs, last_h, last_c
+
+
+def read_packed(
+    x: Tensor,
+    alive: Sequence[int],
+    h: Tensor,
+    c: Tensor,
+    weights: LstmWeights,
+    cell_clip: float | None = None,
+    output_clip: float | None = None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Read without gradients: tokens without padding, step after step, longest sentence first.
+
+    Args:
+        x: (2, S, P), each direction in its own reading order.
+        alive: sentences that have a token at step t, never growing; S in all.
+        h: (2, B, P) and
+        c: (2, B, H), float32, before the first step.
+        weights: as `paired_lstm` takes them.
+        cell_clip: bound on the cell, or None.
+        output_clip: bound on the projected output, or None.
+
+    Returns:
+        Outputs (2, S, P), and h and c after each sentence's last token.
+    """
+    assert weights.projection is not None
+    H, y = c.shape[2], torch.empty_like(x)  # (2, S, P)
+    h, c = h.clone(), c.clone()
+    squashed = x.new_empty(2, c.shape[1] * H)
+    now, first = h, 0
+    for steps in blocks_of(alive, BLOCK_TOKENS):
+        tokens = x[:, first : first + sum(steps)]
+        gates = torch.baddbmm(weights.bias.unsqueeze(1), tokens, weights.input.mT)  # (2, ·, 4H)
+        for n, gate in zip(steps, torch.split(gates, steps, 1), strict=True):
+            gate.baddbmm_(now[:, :n], weights.recurrent.mT)  # (2, n, 4H)
+            m = squashed[:, : n * H].view(2, n, H)
+            step_forward(gate, c, c, m, cell_clip)
+            h[:, n : now.shape[1]] = now[:, n:]  # sentences that ended a step ago
+            now = y[:, first : first + n]
+            now.copy_(torch.bmm(m, weights.projection.mT))
+            if output_clip is not None:
+                now.clamp_(-output_clip, output_clip)
+            first += n
+    h[:, : now.shape[1]] = now
+    return y, h, c
 
 
 class _PairedLstm(torch.autograd.Function):
@@ -129,8 +178,8 @@ class _PairedLstm(torch.autograd.Function):
 def step_forward(
     gates: Tensor, c: Tensor, new_c: Tensor, m: Tensor, cell_clip: float | None
 ) -> None:
-    """Gate sums (2, B, 4H) -> the new cell and its output (2, B, H)."""
-    _, B, H = c.shape
+    """Gate sums (2, n, 4H) -> the new cell and its output (2, n, H), of the first n rows."""
+    B, H = gates.shape[1], c.shape[2]
     _forward_kernel[(triton.cdiv(H, BLOCK), 2 * B)](
         gates, c, new_c, m, gates.stride(0), c.stride(0), m.stride(0), B, H,
         cell_clip or 0.0, cell_clip is not None, BLOCK,

@@ -5,12 +5,14 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from relmo.kernels.cpu_lstm import PackedLstm, Packing, pack
+from relmo.kernels.cpu_lstm import PackedLstm
 from relmo.kernels.cpu_products import Precision
+from relmo.kernels.packing import Packing, pack
 from relmo.kernels.reference import LstmWeights
 from relmo.kernels.side_by_side import run_both
 from relmo.nn.bare import versions
 from relmo.nn.bilm import BiLM
+from relmo.nn.hand_out import hand_out
 from relmo.nn.lstm import LstmLayer, LstmStack
 from relmo.nn.state import check_state
 from relmo.types import BiLmState, Layers, LstmState
@@ -48,14 +50,9 @@ class CpuEngine:
             lambda: self._read(self._forward, tokens[plan.ahead], plan, state.forward),
             lambda: self._read(self._backward, tokens[plan.behind], plan, state.backward),
         )
-        values = x.new_zeros(len(self._forward) + 1, B * T, 2 * P)  # (L + 1, B x T, D)
-        values[0, plan.ahead] = tokens[plan.ahead].repeat(1, 2)
-        for depth, (one, other) in enumerate(zip(ahead[0], behind[0], strict=True), 1):
-            values[depth, plan.ahead, :P] = one
-            values[depth, plan.behind, P:] = other
-        mask = torch.arange(T) < lengths.unsqueeze(1)  # (B, T)
-        layers = Layers(values.view(len(values), B, T, 2 * P), mask)
-        return layers, BiLmState(ahead[1], behind[1])
+        outputs = list(zip(ahead[0], behind[0], strict=True))
+        places = torch.stack([plan.ahead, plan.behind])  # (2, S)
+        return hand_out(x, lengths, places, outputs), BiLmState(ahead[1], behind[1])
 
     def _read(
         self, stack: list[PackedLstm], x: Tensor, plan: Packing, state: LstmState

@@ -35,7 +35,7 @@ def read_pair(
         h = torch.stack([state.forward.h[depth], state.backward.h[depth]])  # (2, B, P)
         c = torch.stack([state.forward.c[depth], state.backward.c[depth]])  # (2, B, H)
         read = F.dropout(x, dropout) if dropout else x
-        weights = _weights(forward_lstm, backward_lstm, depth, x.dtype)
+        weights = stacked_weights(forward_lstm, backward_lstm, depth, x.dtype)
         clips = config.cell_clip, config.output_clip
         y, h, c = paired_lstm(read, h.to(x.dtype), c, weights, *clips)
         x = y + x if depth > 0 and config.has_skips else y
@@ -46,7 +46,7 @@ def read_pair(
     return layers, BiLmState(LstmState(h[:, 0], c[:, 0]), LstmState(h[:, 1], c[:, 1]))
 
 
-def _weights(
+def stacked_weights(
     forward_lstm: LstmStack, backward_lstm: LstmStack, depth: int, dtype: torch.dtype
 ) -> LstmWeights:
     """One layer's weights of both directions, stacked, in the dtype of the arithmetic."""

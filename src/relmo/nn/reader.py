@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import Any, Literal, get_args
 
+import torch
 from torch import Tensor, nn
 
 from relmo.errors import ConfigError
 from relmo.kernels.cpu_products import Precision, has_bfloat16
-from relmo.kernels.select import uses_fast_kernels
+from relmo.kernels.select import has_triton, uses_fast_kernels
 from relmo.nn.bilm import BiLM
 from relmo.nn.char_cnn import CharCnn
 from relmo.nn.cpu_engine import CpuEngine
 from relmo.nn.cpu_tokens import CpuTokens
+from relmo.nn.gpu_engine import GpuEngine
 from relmo.types import BiLmState, Layers
 
 PrecisionChoice = Precision | Literal["auto"]
@@ -34,7 +36,8 @@ class Reader:
     def __init__(self, bilm: BiLM) -> None:
         self.bilm = bilm
         self.precision: Precision = "float32"
-        self._engine: CpuEngine | None = None
+        self._engine: CpuEngine | GpuEngine | None = None
+        self._made: tuple[Precision, torch.device] | None = None  # what the engine was made for
         self._tokens: CpuTokens | None = None
 
     def use(self, precision: PrecisionChoice) -> None:
@@ -42,9 +45,9 @@ class Reader:
         check_precision(precision)
         on_cpu = self._is_on_cpu()
         if precision == "auto":
-            precision = "bfloat16" if on_cpu and has_bfloat16() else "float32"
-        if precision != "float32" and not on_cpu:
-            raise ConfigError(f"precision {precision!r} is for CPUs; a GPU reads in 'float32'")
+            precision = "bfloat16" if has_bfloat16() or not on_cpu else "float32"
+        if precision == "int8" and not on_cpu:
+            raise ConfigError("precision 'int8' is for CPUs; a GPU has 'float32' and 'bfloat16'")
         self.precision = precision
 
     def read(
@@ -53,15 +56,23 @@ class Reader:
         """Read token vectors (B, T, P) whose row b is valid up to lengths[b]: see `BiLM.read`."""
         if x.requires_grad or not self._may_pack(self.bilm):
             return self.bilm.read(x, lengths, state)
-        engine = self._engine
-        if engine is None or engine.precision != self.precision or not engine.is_current():
-            engine = self._engine = CpuEngine(self.bilm, self.precision)
-        return engine.read(x, lengths, state)
+        wanted = self.precision, x.device
+        if self._engine is None or self._made != wanted or not self._engine.is_current():
+            self._engine, self._made = self._make_engine(x), wanted
+        return self._engine.read(x, lengths, state)
+
+    def _make_engine(self, x: Tensor) -> CpuEngine | GpuEngine:
+        if not x.is_cuda:
+            return CpuEngine(self.bilm, self.precision)
+        return GpuEngine(
+            self.bilm, torch.float32 if self.precision == "float32" else torch.bfloat16
+        )
 
     def token_vectors(self, words: Tensor) -> Tensor:
         """Context-free vectors of words, (U, C) or (U,) ids -> (U, P)."""
         layer = self.bilm.token_layer
-        if not isinstance(layer, CharCnn) or not self._may_pack(layer):
+        is_packed = isinstance(layer, CharCnn) and self._is_on_cpu() and self._may_pack(layer)
+        if not is_packed or not isinstance(layer, CharCnn):
             found: Tensor = layer(words)
             return found
         if self._tokens is None or not self._tokens.is_current():
@@ -69,13 +80,17 @@ class Reader:
         return self._tokens(words)
 
     def _may_pack(self, module: nn.Module) -> bool:
-        """Whether the module only reads, on a CPU, and nobody asked for the plain way."""
+        """Whether the module only reads, where there is an engine, and it is not switched off."""
         is_trained = any(p.requires_grad for p in module.parameters())
-        return not is_trained and self._is_on_cpu() and uses_fast_kernels()
+        weight = next(self.bilm.parameters())
+        has_engine = weight.device.type == "cpu" or (
+            has_triton(weight) and self.bilm.config.lstm.has_projection
+        )
+        return not is_trained and has_engine and uses_fast_kernels()
 
     def _is_on_cpu(self) -> bool:
         return next(self.bilm.parameters()).device.type == "cpu"
 
     def __getstate__(self) -> dict[str, Any]:
         """For copies and pickles: everything but the packed weights, which are made again."""
-        return {**self.__dict__, "_engine": None, "_tokens": None}
+        return {**self.__dict__, "_engine": None, "_made": None, "_tokens": None}

@@ -15,9 +15,11 @@ import pytest
 import torch
 
 import relmo
+from relmo.config import ElmoConfig, LstmConfig, WordTableConfig
 from relmo.errors import ConfigError
 from relmo.kernels import reference
 from relmo.kernels.reference import LstmWeights
+from relmo.nn.bilm import BiLM, initialize
 
 TOLERANCE = {torch.float32: 2e-6, torch.bfloat16: 2e-2}
 """Largest error allowed in any tensor, relative in norm."""
@@ -44,6 +46,12 @@ SOFTMAX_CASES = {  # N, S, P, tokens at a time, size of the scores
     "a full block": (5, 16, 4, 100, 1.0),
     "several pieces": (10, 9, 3, 4, 1.0),
     "scores beyond what exp can hold": (6, 9, 3, 100, 100.0),
+}
+ENGINE_CASES = {  # clips, layers, skips, tokens at once
+    "engine, no clips": (None, 2, True, 1000),
+    "engine, clips": (0.3, 2, True, 1000),
+    "engine, three layers without skips": (None, 3, False, 1000),
+    "engine, blocks of few tokens": (0.3, 2, True, 5),
 }
 WEIGHTS = LstmWeights._fields
 SOFTMAX_INPUTS = ("hidden", "target", "target_bias", "negatives", "negative_bias")
@@ -83,7 +91,13 @@ def test_the_sampled_loss_and_its_gradients_are_plain_torchs(case, interpreted):
     assert max(errors.values()) < TOLERANCE[torch.float32], errors
 
 
-@pytest.mark.parametrize("case", ["lstm in bfloat16", "softmax in bfloat16"])
+@pytest.mark.parametrize("case", ENGINE_CASES)
+def test_the_engine_reads_as_the_bilm_does(case, interpreted):
+    assert interpreted[case].keys() == {"values", "h", "c", "from a state"}
+    assert max(interpreted[case].values()) < TOLERANCE[torch.float32], interpreted[case]
+
+
+@pytest.mark.parametrize("case", ["lstm in bfloat16", "softmax in bfloat16", "engine in bfloat16"])
 def test_bfloat16_is_near_float32(case, interpreted):
     assert max(interpreted[case].values()) < TOLERANCE[torch.bfloat16], interpreted[case]
 
@@ -112,6 +126,14 @@ def test_on_a_gpu_clips_in_bfloat16_are_near_the_references_in_float32():
     values = [errors.pop(name) for name in ("outputs", "h", "c")]
     assert max(values) < TOLERANCE[torch.bfloat16], values
     assert max(errors.values()) < CLIPPED_BFLOAT16, errors
+
+
+@pytest.mark.gpu
+@needs_cuda
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_on_a_gpu_the_engine_reads_as_the_bilm_does(dtype):
+    errors = engine_errors(0.3, 2, True, 1000, "cuda", dtype)
+    assert max(errors.values()) < TOLERANCE[dtype], errors
 
 
 @pytest.mark.gpu
@@ -163,6 +185,37 @@ def lstm_errors(T, B, P, H, cell_clip, output_clip, layout, device, dtype):
     names = ["outputs", "h", "c", "d x", *(f"d {name}" for name in WEIGHTS)]
     pairs = zip([*found, *gradients], [*wanted, *wanted_gradients], strict=True)
     return {name: error(*pair) for name, pair in zip(names, pairs, strict=True)}
+
+
+def engine_errors(clip, num_layers, has_skips, tokens, device, dtype):
+    """How far layers and state are from the plain biLM's."""
+    from relmo.kernels import triton_lstm
+    from relmo.nn.gpu_engine import GpuEngine
+
+    config = ElmoConfig(
+        tokens=WordTableConfig(width=6, num_words=4),
+        lstm=LstmConfig(
+            num_layers=num_layers, cell_width=10, output_width=6, has_skips=has_skips,
+            cell_clip=clip, output_clip=clip,
+        ),
+    )  # fmt: skip
+    bilm = initialize(BiLM(config), seed=1).requires_grad_(False).to(device)
+    triton_lstm.BLOCK_TOKENS = tokens
+    engine, lengths = GpuEngine(bilm, dtype), torch.tensor([3, 7, 1, 7, 2])
+    generator = torch.Generator().manual_seed(2)
+    x = torch.randn(5, 7, 6, generator=generator).to(device)
+    layers, state = engine.read(x, lengths)
+    wanted, after = bilm.read(x, lengths)
+    assert torch.equal(layers.mask, wanted.mask)
+    again = error(engine.read(x, lengths, after)[0].values, bilm.read(x, lengths, after)[0].values)
+    parts = {
+        part: max(
+            error(getattr(state.forward, part), getattr(after.forward, part)),
+            error(getattr(state.backward, part), getattr(after.backward, part)),
+        )
+        for part in "hc"
+    }
+    return {"values": error(layers.values, wanted.values), **parts, "from a state": again}
 
 
 def softmax_errors(N, S, P, rows, size, device, dtype):
@@ -253,6 +306,8 @@ def all_errors() -> dict[str, dict[str, float] | dict[str, str]]:
     return {
         **{case: lstm_errors(*sizes, *exact) for case, sizes in LSTM_CASES.items()},
         **{case: softmax_errors(*sizes, *exact) for case, sizes in SOFTMAX_CASES.items()},
+        **{case: engine_errors(*sizes, *exact) for case, sizes in ENGINE_CASES.items()},
+        "engine in bfloat16": engine_errors(None, 2, True, 1000, *coarse),
         "lstm in bfloat16": lstm_errors(4, 3, 16, 24, None, None, "plain", *coarse),
         "softmax in bfloat16": softmax_errors(20, 50, 16, 8, 1.0, *coarse),
         "refused": refusals(),

@@ -1,0 +1,48 @@
+"""Padded sentences -> one matrix without padding, step after step, longest sentence first.
+
+Step t then concerns the first alive[t] rows of the batch, for both directions alike: a sentence
+that has ended costs nothing, and its state stays as its last token left it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+
+class Packing(NamedTuple):
+    """Where the tokens of a padded batch stand in a matrix of S rows without padding."""
+
+    alive: list[int]
+    """Sentences that have a token at step t; never growing."""
+    order: Tensor
+    """(B,) sentences, longest first."""
+    ahead: Tensor
+    """(S,) rows of the padded batch, (B x T), in the forward model's order."""
+    behind: Tensor
+    """(S,) the same in the backward model's."""
+
+
+def pack(lengths: Tensor, T: int) -> Packing:
+    """Plan for sentences of these lengths, (B,), padded to T tokens."""
+    order = torch.argsort(lengths, descending=True, stable=True)  # (B,)
+    sorted_lengths = lengths[order]
+    steps = torch.arange(int(sorted_lengths[0]) if len(order) else 0)
+    is_alive = sorted_lengths > steps.unsqueeze(1)  # (steps, B)
+    step, rank = is_alive.nonzero(as_tuple=True)  # each (S,)
+    row = order[rank] * T
+    ahead, behind = row + step, row + sorted_lengths[rank] - 1 - step
+    return Packing(is_alive.sum(1).tolist(), order, ahead, behind)
+
+
+def blocks_of(alive: Sequence[int], tokens: int) -> list[list[int]]:
+    """Steps in groups of at most that many tokens, or of a single step."""
+    blocks: list[list[int]] = [[]]
+    for n in alive:
+        if blocks[-1] and sum(blocks[-1]) + n > tokens:
+            blocks.append([])
+        blocks[-1].append(n)
+    return blocks if blocks[0] else []
