@@ -60,7 +60,7 @@ def test_it_has_learned_english(elmo):
 
 
 def test_it_fills_in_words_that_fit(elmo):
-    found = elmo.lm.substitutes("She was born in London in 1950 .".split(), 4, k=10)
+    found = elmo.lm.substitutes(["She", "was", "born", "in", "London", "in", "1950", "."], 4, k=10)
     assert {"Paris", "Berlin", "London"} <= {word for word, _ in found}
 
 

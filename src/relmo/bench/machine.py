@@ -10,15 +10,19 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from relmo import __version__
-from relmo.bench.rounds import median, seconds_of
+from relmo.bench.rounds import seconds_of
 from relmo.bench.work import BYTES, Rates, step_weights
 from relmo.config import LstmConfig
 from relmo.kernels.cpu_products import Precision, has_bfloat16, make_product
+from relmo.kernels.side_by_side import run_both
 
 WIDTH = 1024
 """Rows and columns of the matrices that are multiplied."""
+TRIES = 5
+"""Calls of which the best counts, in each round."""
 MEMORY_MB = 256
 """A block that no cache holds."""
 
@@ -48,78 +52,78 @@ def cpu_name() -> str:
     return platform.processor() or platform.machine()
 
 
-def load_average() -> float | None:
-    """Processes that wanted to run in the last minute, this one among them."""
-    return round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None
-
-
 class Machine:
-    """Measures the machine, once per round.
+    """Measures the machine, a little in every round; the best it was seen to do counts.
+
+    A floor is what could be done, so a moment when other programs had the cores must not lower it.
 
     Args:
         lstm: the model's; the blocks read are as large as its recurrent weights.
-        precisions: to measure.
     """
 
-    def __init__(self, lstm: LstmConfig, precisions: tuple[Precision, ...]) -> None:
-        self._products = {precision: _contenders(precision) for precision in precisions}
-        self._flops: dict[str, list[list[float]]] = {
-            precision: [[] for _ in works] for precision, works in self._products.items()
-        }
+    def __init__(self, lstm: LstmConfig) -> None:
+        self._products = {precision: _products(precision) for precision in BYTES}
+        self._flops: dict[str, float] = dict.fromkeys(BYTES, 0.0)
         weights = 2 * step_weights(lstm)  # both directions are at it at once
-        self._blocks = {p: torch.ones(max(1, weights * BYTES[p] // 4)) for p in precisions}
-        self._blocks_read: dict[str, list[float]] = {precision: [] for precision in precisions}
+        self._blocks = {p: torch.ones(max(2, weights * size // 4)) for p, size in BYTES.items()}
+        self._blocks_read: dict[str, float] = dict.fromkeys(BYTES, 0.0)
         self._memory = torch.ones(MEMORY_MB * 2**18)
-        self._memory_read: list[float] = []
+        self._memory_read = 0.0
 
-    def measure(self, keep: bool) -> None:
-        """One round; where it warms up, nothing is kept."""
+    def measure(self) -> None:
+        """One round."""
         for precision, works in self._products.items():
-            for work, found in zip(works, self._flops[precision], strict=True):
-                seconds = seconds_of(work)
-                if keep:
-                    found.append(2 * WIDTH**3 / seconds)
+            seconds = min(map(_best_seconds, works))
+            self._flops[precision] = max(self._flops[precision], 2 * WIDTH**3 / seconds)
         for precision, block in self._blocks.items():
-            block.sum()  # into the cache, if it fits
-            seconds = seconds_of(block.sum)
-            if keep:
-                self._blocks_read[precision].append(4 * block.numel() / seconds)
-        seconds = seconds_of(self._memory.sum)
-        if keep:
-            self._memory_read.append(4 * self._memory.numel() / seconds)
+            self._blocks_read[precision] = max(self._blocks_read[precision], _reading(block))
+        self._memory_read = max(self._memory_read, _reading(self._memory))
 
     def rates(self, precision: Precision) -> Rates:
-        """Medians; the fastest way to multiply counts, and float32 may stand in for bfloat16."""
-        ways = list(self._flops[precision])
+        """For the floor; float32 may stand in for bfloat16."""
+        flops = self._flops[precision]
         if precision == "bfloat16":
-            ways += self._flops.get("float32", [])
-        return Rates(max(map(median, ways)), median(self._blocks_read[precision]))
+            flops = max(flops, self._flops["float32"])
+        return Rates(flops, self._blocks_read[precision])
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON holds it: GFLOP/s and GB/s."""
         return {
-            "gflop_per_second": {
-                precision: round(max(map(median, ways)) / 1e9, 1)
-                for precision, ways in self._flops.items()
-            },
+            "gflop_per_second": {p: round(found / 1e9, 1) for p, found in self._flops.items()},
             "weights_gb_per_second": {
-                precision: round(median(found) / 1e9, 1)
-                for precision, found in self._blocks_read.items()
+                p: round(found / 1e9, 1) for p, found in self._blocks_read.items()
             },
-            "memory_gb_per_second": round(median(self._memory_read) / 1e9, 1),
+            "memory_gb_per_second": round(self._memory_read / 1e9, 1),
         }
 
 
-def _contenders(precision: Precision) -> list[Callable[[], object]]:
-    """Ways to multiply at a precision: the engine's own, and torch's plain product."""
+def _best_seconds(work: Callable[[], object]) -> float:
+    return min(seconds_of(work) for _ in range(TRIES))
+
+
+def _reading(block: Tensor) -> float:
+    """Bytes per second, either half by threads of its own, as the engine reads weights."""
+    one, other = block.chunk(2)
+    return 4 * block.numel() / _best_seconds(lambda: run_both(one.sum, other.sum))
+
+
+def _products(precision: Precision) -> list[Callable[[], object]]:
+    """Ways to multiply at a precision, each with all threads on it and with a half on either."""
     x, weight = torch.randn(WIDTH, WIDTH), torch.randn(WIDTH, WIDTH)
-    packed = make_product(weight, precision)
-    works: list[Callable[[], object]] = [lambda: packed(x)]
+    found: list[Callable[[], object]] = []
+
+    def add(multiply: Callable[[Tensor], Tensor], x: Tensor) -> None:
+        one, other = x.chunk(2)
+        found.append(lambda: multiply(x))
+        found.append(lambda: run_both(lambda: multiply(one), lambda: multiply(other)))
+
+    if precision != "bfloat16" or has_bfloat16():  # else the engine multiplies in float32
+        add(make_product(weight, precision), x)
     if precision == "int8":
-        whole, other = (torch.ones(WIDTH, WIDTH, dtype=torch.int8) for _ in range(2))
-        works.append(lambda: torch._int_mm(whole, other))
+        ones = torch.ones(WIDTH, WIDTH, dtype=torch.int8)
+        add(lambda x: torch._int_mm(x, ones), ones)
     else:
         dtype = torch.bfloat16 if precision == "bfloat16" else torch.float32
-        left, right = x.to(dtype), weight.to(dtype)
-        works.append(lambda: left @ right)
-    return works
+        right = weight.to(dtype)
+        add(lambda x: x @ right, x.to(dtype))
+    return found

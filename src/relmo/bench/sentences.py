@@ -22,7 +22,8 @@ from relmo.text.lines import read_files
 Words = list[str]
 
 INVENTED_WORDS = 50_000
-CONSONANTS, VOWELS = "b c d f g h l m n p r s t v w st tr ch".split(), "a e i o u ea ou".split()
+CONSONANTS = ("b", "c", "d", "f", "g", "h", "l", "m", "n", "p", "r", "s", "t", "v", "st", "tr")
+VOWELS = ("a", "e", "i", "o", "u", "ea", "ou")
 LONGEST = 120
 """Words of a made-up sentence at most."""
 

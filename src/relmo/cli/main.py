@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 
 from relmo import __version__
+from relmo.cli.bench import bench
 from relmo.cli.convert import convert
 from relmo.cli.embed import embed
 from relmo.cli.info import info
@@ -32,6 +33,7 @@ app.command()(convert)
 app.command()(info)
 app.command()(pretrain)
 app.command()(perplexity)
+app.command()(bench)
 
 
 def _version(asked: bool) -> None:

@@ -28,11 +28,13 @@ def run_both(one: Callable[[], Result], other: Callable[[], Result]) -> tuple[Re
         pool = _pools.setdefault(os.getpid(), ThreadPoolExecutor(2, "relmo"))
     first = pool.submit(_with_threads, one, threads // 2)
     second = pool.submit(_with_threads, other, threads - threads // 2)
-    return first.result(), second.result()
+    results = first.result(), second.result()
+    torch.set_num_threads(threads)  # new threads begin with what was set last, wherever that was
+    return results
 
 
 def _with_threads(work: Callable[[], Result], threads: int) -> Result:
     if torch.get_num_threads() != threads:
         torch.set_num_threads(threads)  # of this thread alone
-    with torch.no_grad():
+    with torch.no_grad(), torch.autocast("cpu", enabled=False):  # the pool's threads have none
         return work()
