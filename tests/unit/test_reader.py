@@ -189,3 +189,11 @@ def test_threads_of_the_caller_stay_as_they_are():
             assert torch.get_num_threads() == number
     finally:
         torch.set_num_threads(threads)
+
+
+def test_a_model_of_another_dtype_goes_the_plain_way():
+    elmo = Elmo.untrained(tiny_config(), seed=1)
+    wanted = elmo.embed(TEXT)
+    elmo.bilm.double()
+    for one, two in zip(elmo.embed(TEXT), wanted, strict=True):
+        np.testing.assert_allclose(one, two, atol=1e-5)

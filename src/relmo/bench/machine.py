@@ -55,7 +55,7 @@ def cpu_name() -> str:
 class Machine:
     """Measures the machine, a little in every round; the best it was seen to do counts.
 
-    A floor is what could be done, so a moment when other programs had the cores must not lower it.
+    A floor is what could be done: moments when other programs had the cores shall not count.
 
     Args:
         lstm: the model's; the blocks read are as large as its recurrent weights.

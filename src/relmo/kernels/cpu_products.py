@@ -92,7 +92,12 @@ class MklProduct:
     """The weight as MKL packs it."""
 
     def __init__(self, weight: Tensor) -> None:
-        self.packed = torch.ops.mkl._mkl_reorder_linear_weight(weight, ROWS)
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)  # packed by three or more, a row alone would be summed another way
+        try:
+            self.packed = torch.ops.mkl._mkl_reorder_linear_weight(weight, ROWS)
+        finally:
+            torch.set_num_threads(threads)
         self.shape = weight.new_empty(1, 1).expand(weight.shape)  # only its sizes are read
 
     @staticmethod

@@ -86,7 +86,8 @@ class Reader:
         has_engine = weight.device.type == "cpu" or (
             has_triton(weight) and self.bilm.config.lstm.has_projection
         )
-        return not is_trained and has_engine and uses_fast_kernels()
+        is_float32 = weight.dtype == torch.float32
+        return is_float32 and not is_trained and has_engine and uses_fast_kernels()
 
     def _is_on_cpu(self) -> bool:
         return next(self.bilm.parameters()).device.type == "cpu"

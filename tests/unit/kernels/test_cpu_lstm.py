@@ -28,10 +28,11 @@ def weights_of(projected: bool, seed: int = 0) -> LstmWeights:
     cells = H if projected else P
 
     def normal(*shape: int) -> torch.Tensor:
-        return torch.randn(shape, generator=generator)
+        return torch.randn(shape, generator=generator) * shape[-1] ** -0.5
 
     projection = normal(P, cells) if projected else None
-    return LstmWeights(normal(4 * cells, P), normal(4 * cells, P), normal(4 * cells), projection)
+    bias = torch.randn(4 * cells, generator=generator)
+    return LstmWeights(normal(4 * cells, P), normal(4 * cells, P), bias, projection)
 
 
 def inputs_of(
