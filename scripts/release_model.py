@@ -14,7 +14,6 @@ import argparse
 import dataclasses
 import json
 import shutil
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,13 +21,13 @@ from typing import Any
 from relmo.config import ElmoConfig
 from relmo.elmo import Elmo
 from relmo.errors import ConfigError, RelmoError, exit_code, need_extra
-from relmo.files import replacing, sync_folder
+from relmo.files import replacing
 from relmo.train.record import read_record
 from relmo.weights.describe import describe_folder
-from relmo.weights.facts import make_folder, read_json, write_json
+from relmo.weights.facts import read_json, write_json
 from relmo.weights.find import PACKAGES
 from relmo.weights.model_card import Release, Source, model_card
-from relmo.weights.native import CARD, COMMITTED, finish_move, read_config, read_storage
+from relmo.weights.native import CARD, read_config, read_storage, replacing_model
 
 LICENCE = "CC-BY-SA-4.0"
 LICENCE_FILE = Path(__file__).parents[1] / "models" / "relmo-en-base" / "LICENSE"
@@ -126,20 +125,11 @@ def recipe_of(record: Mapping[str, Any]) -> dict[str, Any]:
 def copy_model(model: Path, output: Path, config: ElmoConfig) -> None:
     """Copy the weights' files as they are, with new settings; a model that was there goes."""
     recorded = read_config(model)[1]
-    make_folder(output)
-    finish_move(output)
-    stage = Path(tempfile.mkdtemp(dir=output, prefix=".relmo-"))
-    try:
+    with replacing_model(output) as stage:
         for name in recorded:
             shutil.copyfile(model / name, stage / name)
         about = {"storage": read_storage(model), "files": recorded}
         write_json(stage / "config.json", {**config.to_dict(), **about})
-        sync_folder(stage)
-        stage.rename(output / COMMITTED)
-    except BaseException:
-        shutil.rmtree(stage, ignore_errors=True)
-        raise
-    finish_move(output)
 
 
 def make_about(

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
-from typing import TypeVar
+from collections.abc import Sequence
+from statistics import median
 
 import torch
 
-from relmo.bench.rounds import median
+from relmo.bench.rounds import timed
 from relmo.bench.sentences import Words
 from relmo.elmo import Elmo, split_layers
 from relmo.text.batches import index_words
 
-Result = TypeVar("Result")
 PART_NAMES = (
     "tokenising",
     "character CNN, all words new",
@@ -36,11 +34,11 @@ class Parts:
         found = index_words(sentences)
         index, lengths = torch.from_numpy(found.index), torch.from_numpy(found.lengths)
         elmo.memo.clear()
-        tokenising, _ = _timed(lambda: list(elmo.words(text)))
-        cnn, _ = _timed(lambda: elmo.memo.vectors(found.words))  # (U, P)
-        lookup, x = _timed(lambda: elmo.memo.vectors(found.words)[index])  # (B, T, P)
-        lstms, (layers, _) = _timed(lambda: elmo.reader.read(x, lengths))
-        joining, _ = _timed(lambda: split_layers(layers.values, sentences))
+        tokenising, _ = timed(lambda: list(elmo.words(text)))
+        cnn, _ = timed(lambda: elmo.memo.vectors(found.words))  # (U, P)
+        lookup, x = timed(lambda: elmo.memo.vectors(found.words)[index])  # (B, T, P)
+        lstms, (layers, _) = timed(lambda: elmo.reader.read(x, lengths))
+        joining, _ = timed(lambda: split_layers(layers.values, sentences))
         if keep:
             self._rounds.append([tokenising, cnn, lookup, lstms, joining])
 
@@ -49,9 +47,3 @@ class Parts:
         columns = zip(*self._rounds, strict=True)
         found = zip(PART_NAMES, columns, strict=True)
         return {name: round(1000 * median(values), 3) for name, values in found}
-
-
-def _timed(work: Callable[[], Result]) -> tuple[float, Result]:
-    begin = time.perf_counter()
-    result = work()
-    return time.perf_counter() - begin, result

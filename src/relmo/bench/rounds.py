@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
+Result = TypeVar("Result")
 MIN_ROUNDS = 3
 """The fewest that have a median worth its name."""
 
 
+def timed(work: Callable[[], Result]) -> tuple[float, Result]:
+    """How long one call takes, in seconds, and what it gives."""
+    begin = time.perf_counter()
+    result = work()
+    return time.perf_counter() - begin, result
+
+
 def seconds_of(work: Callable[[], object]) -> float:
     """How long one call takes."""
-    begin = time.perf_counter()
-    work()
-    return time.perf_counter() - begin
+    return timed(work)[0]
 
 
 def rounds(seconds: float, clock: Callable[[], float] = time.perf_counter) -> Iterator[int]:
@@ -24,8 +30,3 @@ def rounds(seconds: float, clock: Callable[[], float] = time.perf_counter) -> It
     while number <= MIN_ROUNDS or clock() - begin < seconds:
         yield number
         number += 1
-
-
-def median(values: Sequence[float]) -> float:
-    """The middle one."""
-    return statistics.median(values)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from statistics import median
 from typing import Any, Literal
 
 from relmo.bench.cases import Case
-from relmo.bench.rounds import median
 from relmo.bench.work import Rates, floor_seconds
 from relmo.config import ElmoConfig
 from relmo.kernels.cpu_products import Precision

@@ -40,9 +40,12 @@ def pack(lengths: Tensor, T: int) -> Packing:
 
 def blocks_of(alive: Sequence[int], tokens: int) -> list[list[int]]:
     """Steps in groups of at most that many tokens, or of a single step."""
-    blocks: list[list[int]] = [[]]
+    blocks: list[list[int]] = []
+    room = 0
     for n in alive:
-        if blocks[-1] and sum(blocks[-1]) + n > tokens:
+        if not blocks or n > room:
             blocks.append([])
+            room = tokens
         blocks[-1].append(n)
-    return blocks if blocks[0] else []
+        room -= n
+    return blocks

@@ -50,8 +50,7 @@ class BiLM(nn.Module):
     ) -> tuple[Layers, BiLmState]:
         """Read token vectors (B, T, P) whose row b is valid up to lengths[b]."""
         B, T, _ = x.shape
-        state = self.start_state(B) if state is None else state
-        check_state(state, self.config.lstm, B)
+        state = self.begin(state, B)
         turned = turn_within_length(lengths, T).to(x.device)  # (B, T)
         mask = (torch.arange(T) < lengths.unsqueeze(1)).to(x.device)  # (B, T)
         ahead, forward_state = self.forward_lstm(x, lengths, state.forward)
@@ -61,6 +60,12 @@ class BiLM(nn.Module):
         values = torch.stack([torch.cat(pair, -1) for pair in pairs])  # (L + 1, B, T, D)
         values = values * mask.unsqueeze(-1)  # zero where no token stands
         return Layers(values, mask), BiLmState(forward_state, backward_state)
+
+    def begin(self, state: BiLmState | None, batch_size: int) -> BiLmState:
+        """The state to read on from: the one given, checked, or else the start state."""
+        state = self.start_state(batch_size) if state is None else state
+        check_state(state, self.config.lstm, batch_size)
+        return state
 
     def start_state(self, batch_size: int, start: Start | None = None) -> BiLmState:
         """The state before a sentence, (L, batch_size, …): the model's own unless one is named."""

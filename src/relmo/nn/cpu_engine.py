@@ -8,13 +8,10 @@ from torch import Tensor
 from relmo.kernels.cpu_lstm import PackedLstm
 from relmo.kernels.cpu_products import Precision
 from relmo.kernels.packing import Packing, pack
-from relmo.kernels.reference import LstmWeights
 from relmo.kernels.side_by_side import run_both
-from relmo.nn.bare import versions
 from relmo.nn.bilm import BiLM
 from relmo.nn.hand_out import hand_out
 from relmo.nn.lstm import LstmLayer, LstmStack
-from relmo.nn.state import check_state
 from relmo.types import BiLmState, Layers, LstmState
 
 
@@ -27,14 +24,9 @@ class CpuEngine:
     """
 
     def __init__(self, bilm: BiLM, precision: Precision) -> None:
-        self.bilm, self.precision = bilm, precision
+        self.bilm = bilm
         self._forward = _packed(bilm.forward_lstm, precision)
         self._backward = _packed(bilm.backward_lstm, precision)
-        self._versions = versions(bilm)
-
-    def is_current(self) -> bool:
-        """Whether the weights are still those that were packed."""
-        return versions(self.bilm) == self._versions
 
     @torch.no_grad()
     def read(
@@ -42,8 +34,7 @@ class CpuEngine:
     ) -> tuple[Layers, BiLmState]:
         """Read token vectors (B, T, P) whose row b is valid up to lengths[b]: see `BiLM.read`."""
         B, T, P = x.shape
-        state = self.bilm.start_state(B) if state is None else state
-        check_state(state, self.bilm.config.lstm, B)
+        state = self.bilm.begin(state, B)
         plan = pack(lengths, T)
         tokens = x.reshape(B * T, P)
         ahead, behind = run_both(
@@ -74,9 +65,6 @@ def _packed(stack: LstmStack, precision: Precision) -> list[PackedLstm]:
     found = []
     for layer in stack.layers:
         assert isinstance(layer, LstmLayer)
-        weights = LstmWeights(
-            layer.input_weight, layer.recurrent_weight, layer.bias, layer.projection
-        )
         clips = layer.config.cell_clip, layer.config.output_clip
-        found.append(PackedLstm(weights, *clips, precision))
+        found.append(PackedLstm(layer.weights, *clips, precision))
     return found

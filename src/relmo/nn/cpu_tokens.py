@@ -7,7 +7,6 @@ from torch import Tensor
 
 from relmo.kernels import reference
 from relmo.kernels.cpu_products import Product, make_product
-from relmo.nn.bare import versions
 from relmo.nn.char_cnn import CharCnn, Highway
 
 
@@ -20,11 +19,6 @@ class CpuTokens:
         self._projection = None
         if cnn.projection is not None:
             self._projection = make_product(cnn.projection.weight, "float32")
-        self._versions = versions(cnn)
-
-    def is_current(self) -> bool:
-        """Whether the weights are still those that were packed."""
-        return versions(self.cnn) == self._versions
 
     @torch.no_grad()
     def __call__(self, words: Tensor) -> Tensor:

@@ -6,11 +6,9 @@ import torch
 from torch import Tensor
 
 from relmo.kernels.packing import pack
-from relmo.nn.bare import versions
 from relmo.nn.bilm import BiLM
 from relmo.nn.hand_out import hand_out
 from relmo.nn.pair import stacked_weights
-from relmo.nn.state import check_state
 from relmo.types import BiLmState, Layers, LstmState
 
 
@@ -27,11 +25,6 @@ class GpuEngine:
         depths = range(bilm.config.lstm.num_layers)
         stacks = bilm.forward_lstm, bilm.backward_lstm
         self._layers = [stacked_weights(*stacks, depth, dtype) for depth in depths]
-        self._versions = versions(bilm)
-
-    def is_current(self) -> bool:
-        """Whether the weights are still those that were stacked."""
-        return versions(self.bilm) == self._versions
 
     @torch.no_grad()
     def read(
@@ -42,8 +35,7 @@ class GpuEngine:
 
         B, T, P = x.shape
         config = self.bilm.config.lstm
-        state = self.bilm.start_state(B) if state is None else state
-        check_state(state, config, B)
+        state = self.bilm.begin(state, B)
         plan = pack(lengths, T)
         order, back = plan.order.to(x.device), torch.argsort(plan.order).to(x.device)
         places = torch.stack([plan.ahead, plan.behind]).to(x.device)  # (2, S)

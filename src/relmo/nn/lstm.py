@@ -23,15 +23,19 @@ class LstmLayer(nn.Module):
         """Without the forget gate's 1.0, which is added at run time."""
         self.projection = nn.Parameter(torch.empty(P, H)) if config.has_projection else None
 
+    @property
+    def weights(self) -> reference.LstmWeights:
+        """The parameters as kernels take them."""
+        return reference.LstmWeights(
+            self.input_weight, self.recurrent_weight, self.bias, self.projection
+        )
+
     def forward(
         self, inputs: Tensor, lengths: Tensor, h: Tensor, c: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Read (B, T, P) from state (B, P), (B, H); give outputs (B, T, P) and the state after."""
-        weights = reference.LstmWeights(
-            self.input_weight, self.recurrent_weight, self.bias, self.projection
-        )
         return reference.projected_lstm(
-            inputs, lengths, h, c, weights, self.config.cell_clip, self.config.output_clip
+            inputs, lengths, h, c, self.weights, self.config.cell_clip, self.config.output_clip
         )
 
 

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from relmo.errors import ConfigError
 from relmo.kernels.cpu_products import Precision, has_bfloat16
 from relmo.kernels.select import has_triton, uses_fast_kernels
+from relmo.nn.bare import versions
 from relmo.nn.bilm import BiLM
 from relmo.nn.char_cnn import CharCnn
 from relmo.nn.cpu_engine import CpuEngine
@@ -37,8 +38,9 @@ class Reader:
         self.bilm = bilm
         self.precision: Precision = "float32"
         self._engine: CpuEngine | GpuEngine | None = None
-        self._made: tuple[Precision, torch.device] | None = None  # what the engine was made for
+        self._engine_of: tuple[object, ...] = ()  # precision and weights that it was made for
         self._tokens: CpuTokens | None = None
+        self._tokens_of: tuple[object, ...] = ()
 
     def use(self, precision: PrecisionChoice) -> None:
         """Choose the precision; "auto" is bfloat16 where the CPU has it, else float32."""
@@ -56,34 +58,33 @@ class Reader:
         """Read token vectors (B, T, P) whose row b is valid up to lengths[b]: see `BiLM.read`."""
         if x.requires_grad or not self._may_pack(self.bilm):
             return self.bilm.read(x, lengths, state)
-        wanted = self.precision, x.device
-        if self._engine is None or self._made != wanted or not self._engine.is_current():
-            self._engine, self._made = self._make_engine(x), wanted
+        wanted = self.precision, *versions(self.bilm)
+        if self._engine is None or self._engine_of != wanted:
+            self._engine, self._engine_of = self._make_engine(), wanted
         return self._engine.read(x, lengths, state)
 
-    def _make_engine(self, x: Tensor) -> CpuEngine | GpuEngine:
-        if not x.is_cuda:
+    def _make_engine(self) -> CpuEngine | GpuEngine:
+        if self._is_on_cpu():
             return CpuEngine(self.bilm, self.precision)
-        return GpuEngine(
-            self.bilm, torch.float32 if self.precision == "float32" else torch.bfloat16
-        )
+        dtype = torch.float32 if self.precision == "float32" else torch.bfloat16
+        return GpuEngine(self.bilm, dtype)
 
     def token_vectors(self, words: Tensor) -> Tensor:
         """Context-free vectors of words, (U, C) or (U,) ids -> (U, P)."""
         layer = self.bilm.token_layer
-        is_packed = isinstance(layer, CharCnn) and self._is_on_cpu() and self._may_pack(layer)
-        if not is_packed or not isinstance(layer, CharCnn):
-            found: Tensor = layer(words)
-            return found
-        if self._tokens is None or not self._tokens.is_current():
-            self._tokens = CpuTokens(layer)
-        return self._tokens(words)
+        if isinstance(layer, CharCnn) and self._is_on_cpu() and self._may_pack(layer):
+            wanted = versions(layer)
+            if self._tokens is None or self._tokens_of != wanted:
+                self._tokens, self._tokens_of = CpuTokens(layer), wanted
+            return self._tokens(words)
+        found: Tensor = layer(words)
+        return found
 
     def _may_pack(self, module: nn.Module) -> bool:
         """Whether the module only reads, where there is an engine, and it is not switched off."""
         is_trained = any(p.requires_grad for p in module.parameters())
         weight = next(self.bilm.parameters())
-        has_engine = weight.device.type == "cpu" or (
+        has_engine = self._is_on_cpu() or (
             has_triton(weight) and self.bilm.config.lstm.has_projection
         )
         is_float32 = weight.dtype == torch.float32
@@ -94,4 +95,4 @@ class Reader:
 
     def __getstate__(self) -> dict[str, Any]:
         """For copies and pickles: everything but the packed weights, which are made again."""
-        return {**self.__dict__, "_engine": None, "_made": None, "_tokens": None}
+        return {**self.__dict__, "_engine": None, "_tokens": None}

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from relmo.errors import WeightError
+from relmo.kernels.cpu_products import to_int8
 
 SCALE = ".scale"
 
@@ -23,10 +24,8 @@ def pack(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
         if tensor.ndim < 2 or name.startswith("start_state."):
             packed[name] = tensor
             continue
-        rows = tensor.flatten(1)  # (rows, rest)
-        scale = rows.abs().amax(1).clamp(min=1e-12) / 127  # (rows,)
-        packed[name] = (rows / scale.unsqueeze(1)).round().to(torch.int8).view(tensor.shape)
-        packed[name + SCALE] = scale
+        whole, scale = to_int8(tensor.flatten(1))  # (rows, rest), (rows,)
+        packed[name], packed[name + SCALE] = whole.view(tensor.shape), scale
     return packed
 
 

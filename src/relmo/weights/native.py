@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, cast, get_args
@@ -114,18 +115,8 @@ class Native:
             storage: "int8" takes a quarter of the room and rounds the weights.
         """
         check_storage(storage)
-        make_folder(folder)
-        finish_move(folder)
-        with explain(folder):
-            stage = Path(tempfile.mkdtemp(dir=folder, prefix=".relmo-"))
-            try:
-                self._write_all(stage, model, shard_bytes, storage)
-                sync_folder(stage)
-                stage.rename(folder / COMMITTED)  # from here on the new model is the model
-            except BaseException:
-                shutil.rmtree(stage, ignore_errors=True)
-                raise
-            finish_move(folder)
+        with replacing_model(folder) as stage:
+            self._write_all(stage, model, shard_bytes, storage)
 
     def _write_all(
         self, stage: Path, model: ModelFiles, shard_bytes: int | None, storage: Storage
@@ -144,6 +135,23 @@ class Native:
         (stage / CARD).write_text(card, encoding="utf-8")
         about = {"storage": storage, "files": files}
         write_json(stage / "config.json", {**model.config.to_dict(), **about})
+
+
+@contextmanager
+def replacing_model(folder: Path) -> Iterator[Path]:
+    """Hand out a corner of the folder for all files of a model, which then becomes the model."""
+    make_folder(folder)
+    finish_move(folder)
+    with explain(folder):
+        stage = Path(tempfile.mkdtemp(dir=folder, prefix=".relmo-"))
+        try:
+            yield stage
+            sync_folder(stage)
+            stage.rename(folder / COMMITTED)  # from here on the new model is the model
+        except BaseException:
+            shutil.rmtree(stage, ignore_errors=True)
+            raise
+        finish_move(folder)
 
 
 def finish_move(folder: Path) -> None:
