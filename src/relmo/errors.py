@@ -3,6 +3,7 @@
     RelmoError
     ├── ConfigError          settings that contradict each other or are not known
     ├── TextError            input text or tokens that cannot be read
+    ├── DataError            labelled data with a row that cannot be used
     ├── WeightError          a model file that is broken, or does not fit its settings
     │   └── ModelNotFound    no model under that name or path
     ├── OutputError          vectors that cannot be written, or a run that cannot be resumed
@@ -12,6 +13,7 @@ A message says what came, what was wanted and what to do. `assert` is for our ow
 """
 
 from importlib.util import find_spec
+from os import PathLike
 
 EXTRAS = {
     "parquet": ("pyarrow", "Parquet files need"),
@@ -31,6 +33,13 @@ class ConfigError(RelmoError, ValueError):
 
 class TextError(RelmoError, ValueError):
     """Input text or tokens cannot be read."""
+
+
+class DataError(RelmoError, ValueError):
+    """Labelled data has a row that cannot be used; the message names file and line."""
+
+    def __init__(self, path: str | PathLike[str], line: int, what: str) -> None:
+        super().__init__(f"{path}, line {line}: {what}")
 
 
 class WeightError(RelmoError, ValueError):
