@@ -105,7 +105,7 @@ def toy_recipe(**changes: Any) -> Recipe:
             "char_cnn": cnn,
             "lstm": {"cell_width": 12, "output_width": 8},
         },
-        "lm": {"vocabulary": 100, "rows": 4, "window": 4, "negatives": 8, "forget": 0.1},
+        "lm": {"vocabulary": 100, "rows": 4, "window": 4, "negatives": 8, "spans": (8, 2)},
         "data": {"held_out": 0.1},
         "training": {"steps": 6, "log_every": 1},
         "optimizer": {"learning_rate": 0.03, "warmup": 0.1},

@@ -41,7 +41,7 @@ def stream_of(windows: Windows, epoch: int) -> np.ndarray:
 
 
 def same(left: Window, right: Window) -> bool:
-    names = ("inputs", "targets", "counts")
+    names = ("inputs", "targets", "counts", "keeps")
     return all(np.array_equal(getattr(left, name), getattr(right, name)) for name in names)
 
 
@@ -151,13 +151,68 @@ def test_epochs_and_seeds_differ_in_order():
 @pytest.mark.parametrize("world_size", [2, 3])
 def test_processes_together_read_the_rows_of_one(world_size):
     part = random_part()
-    whole = Windows(part, 6, 4, seed=2)
-    shares = [Windows(part, 6, 4, 2, rank, world_size) for rank in range(world_size)]
+    whole = Windows(part, 6, 4, seed=2, spans=(4, 2, 1))
+    shares = [Windows(part, 6, 4, 2, rank, world_size, (4, 2, 1)) for rank in range(world_size)]
     assert {share.steps_per_epoch for share in shares} == {whole.steps_per_epoch}
     for step in (0, 1, whole.steps_per_epoch):
-        for name in ("inputs", "targets", "counts"):
+        for name in ("inputs", "targets", "counts", "keeps"):
             together = np.concatenate([getattr(share[step], name) for share in shares], -1)
             np.testing.assert_array_equal(together, getattr(whole[step], name))
+
+
+SPANS = (5, 3, 1)
+
+
+def anew(part: Part | None = None, rows=9, length=8, seed=4) -> Windows:
+    return Windows(part or random_part(300), rows, length, seed, spans=SPANS)
+
+
+def test_a_row_begins_anew_after_its_span_of_windows():
+    windows = anew()
+    for epoch in range(2):
+        keeps = np.stack([w.keeps for w in epoch_of(windows, epoch)])  # (steps, 2, R)
+        assert not keeps[0].any()
+        for row in range(9):
+            for way in range(2):
+                begun = np.flatnonzero(~keeps[:, way, row])
+                assert set(np.diff(begun[1:])) <= {SPANS[row % 3]}
+                assert begun[1] <= SPANS[row % 3]
+
+
+def test_rows_of_one_span_do_not_all_begin_at_once():
+    windows = Windows(random_part(200), 16, 2, spans=(8,))
+    begun = [(~windows[step].keeps).sum() for step in range(1, 9)]
+    assert sum(begun) == 32
+    assert max(begun) < 16
+
+
+def test_a_row_begins_at_the_beginning_of_its_sentence():
+    for window in epoch_of(anew(), 0):  # no sentence is longer than a window
+        assert (window.inputs[0, 0][~window.keeps[0]] == 0).all()
+        assert (window.inputs[1, 0][~window.keeps[1]] == 1).all()
+
+
+def test_a_row_whose_sentence_begins_out_of_sight_begins_where_it_stands():
+    windows = Windows(part_of([0, *range(2, 50), 1]), 1, 8, spans=(2,))
+    plain = Windows(windows.part, 1, 8)
+    for step in range(2, windows.steps_per_epoch):
+        np.testing.assert_array_equal(windows[step].inputs, plain[step].inputs)
+
+
+def test_a_row_reads_on_until_it_begins_anew():
+    found = epoch_of(anew(), 1)
+    for before, after in pairwise(found):
+        on = after.keeps
+        assert (before.targets[:, -1][on] == after.inputs[:, 0][on]).all()
+    for window in found:
+        np.testing.assert_array_equal(window.inputs[:, 1:], window.targets[:, :-1])
+
+
+def test_a_window_that_begins_anew_follows_from_seed_and_step_alone():
+    windows = anew()
+    in_order = [windows[step] for step in range(2 * windows.steps_per_epoch)]
+    for step in (17, 3, windows.steps_per_epoch, 4):
+        assert same(anew()[step], in_order[step])
 
 
 def test_a_document_without_words_changes_nothing():

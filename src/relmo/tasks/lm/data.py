@@ -78,10 +78,8 @@ class LmBatches:
         num_words: int,
         sampler: Sampler | None,
         device: torch.device,
-        forget: float = 0.0,
     ) -> None:
         self.windows, self.speller, self.num_words = windows, speller, num_words
-        self.forget = forget
         self.sampler, self.device = sampler, device
         self._queue: queue.Queue[tuple[int, LmBatch | BaseException]] = queue.Queue(AHEAD)
         self._thread: threading.Thread | None = None
@@ -129,14 +127,8 @@ class LmBatches:
             targets=self._tensor(targets),
             counts=self._tensor(window.counts.astype(np.float32)),
             negatives=negatives,
-            keeps=self._tensor(self._keeps(step)),
+            keeps=self._tensor(window.keeps.astype(np.float32)),
         )
-
-    def _keeps(self, step: int) -> NDArray[np.float32]:
-        """Drawn for all rows of all processes, so that their number does not matter."""
-        rng = np.random.default_rng((self.windows.seed, 2, step))
-        kept = rng.random((2, self.windows.rows)) >= self.forget
-        return kept[:, self.windows.mine].astype(np.float32)
 
     def _work(self, step: int) -> None:
         while not self._stop.is_set():

@@ -70,12 +70,11 @@ class LmTask:
         self.speller = _speller(cache.words, config.tokens, self.device)
         self.sampler = _sampler(len(self.lexicon), settings.negatives, seed)
         self.model = self._make_model(seed, init)
-        windows = Windows(
-            cache.train, settings.rows, settings.window, seed, self.world.rank, self.world.size
-        )
+        share = self.world.rank, self.world.size
+        windows = Windows(cache.train, settings.rows, settings.window, seed, *share, settings.spans)
         self.steps_per_epoch = windows.steps_per_epoch
         self.batches = LmBatches(
-            windows, self.speller, len(self.lexicon), self.sampler, self.device, settings.forget
+            windows, self.speller, len(self.lexicon), self.sampler, self.device
         )
         self.rows = settings.rows // self.world.size
         self._state = zero_state(config.lstm, self.rows, like=self.model.head.weight.detach())

@@ -11,7 +11,6 @@ import torch
 from relmo import Elmo
 from relmo.errors import ConfigError
 from relmo.tasks.lm.task import LmTask
-from relmo.train.distributed import World
 from relmo.train.optim import make_optimizer, rate_at, set_rate
 from relmo.train.record import read_record
 from relmo.weights.convert import convert_model
@@ -35,7 +34,7 @@ def trained(corpus, tmp_path_factory):
     cnn = {"width": 16, "character_width": 8, "filters": [[1, 8], [2, 16]], "num_highways": 1}
     recipe = toy_recipe(
         model={"char_cnn": cnn, "lstm": {"cell_width": 32, "output_width": 16}},
-        lm={"rows": 64, "window": 6, "negatives": 50, "dropout": 0.0, "forget": 0.03},
+        lm={"rows": 64, "window": 6, "negatives": 50, "dropout": 0.0, "spans": (32, 4)},
         training={"steps": 150, "log_every": 50},
     )
     corpus.train(recipe, output)
@@ -195,23 +194,21 @@ def test_fine_tuning_splits_text_as_the_model_does(trained, tmp_path):
 
 def test_a_run_is_the_same_twice_and_another_with_another_seed(corpus, tmp_path):
     for name, seed in (("one", 0), ("two", 0), ("other", 1)):
-        recipe = toy_recipe(lm={"dropout": 0.3, "forget": 0.3}, training={"seed": seed})
+        recipe = toy_recipe(lm={"dropout": 0.3, "spans": (2, 3)}, training={"seed": seed})
         corpus.train(recipe, tmp_path / name)
     assert metrics(tmp_path / "one") == metrics(tmp_path / "two")
     assert same(weights(tmp_path / "one"), weights(tmp_path / "two"))
     assert metrics(tmp_path / "one") != metrics(tmp_path / "other")
 
 
-def test_what_is_forgotten_depends_on_the_step_alone_not_on_the_number_of_processes(corpus):
-    recipe = toy_recipe(lm={"rows": 64, "forget": 0.25})
-    whole = task_of(corpus, recipe).batches
-    halves = [task_of(corpus, recipe, world=World(rank, 2)).batches for rank in (0, 1)]
-    keeps = [whole.make(step).keeps for step in range(20)]
-    for step in (7, 3):
-        assert torch.equal(whole.make(step).keeps, keeps[step])
-        assert torch.equal(torch.cat([h.make(step).keeps for h in halves], 1), keeps[step])
-    assert not torch.equal(keeps[7], keeps[3])
-    assert torch.stack(keeps).mean() == pytest.approx(0.75, abs=0.03)
+def test_a_row_that_begins_anew_begins_without_memory(corpus):
+    task = task_of(corpus, toy_recipe(lm={"rows": 64, "spans": (1,), "dropout": 0.0}))
+    losses = []
+    for memory in (0.0, 1.0):
+        task.load_state({name: torch.full_like(t, memory) for name, t in task.state().items()})
+        losses.append(task.loss(1).item())
+        task.batches.close()
+    assert losses[0] == losses[1]
 
 
 def test_a_loss_with_dropout_depends_on_the_seed_that_is_set(corpus):
