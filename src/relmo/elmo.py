@@ -26,6 +26,7 @@ from relmo.errors import ConfigError, TextError
 from relmo.kernels.cpu_products import Precision
 from relmo.language_model import LanguageModel
 from relmo.nn.bilm import BiLM, initialize
+from relmo.nn.choice import check_dtype, check_layers, choose_layers, split_layers
 from relmo.nn.lm_head import LmHead
 from relmo.nn.pooling import Pooling, check_pooling, normalize, pool
 from relmo.nn.reader import PrecisionChoice, Reader, check_precision
@@ -37,16 +38,18 @@ from relmo.text.lexicon import Lexicon
 from relmo.text.sentences import split_sentences
 from relmo.text.tokenize import make_tokenizer
 from relmo.text.words import Sentence, check_sentences, words_of
-from relmo.types import Batch, BiLmState, LayerChoice, Layers, Token, Vectors
+from relmo.types import Batch, BiLmState, LayerChoice, Layers, Token, VectorDtype, Vectors
 from relmo.weights.find import read_model
 from relmo.weights.native import Native
 from relmo.weights.tensors import ModelFiles, Storage, build_bilm, tensors_of
 from relmo.weights.untrained import UNTRAINED, small_config
 
 BATCH_TOKENS = 2048
-"""Padded tokens per batch: bounds memory."""
-WINDOW_TOKENS = 4 * BATCH_TOKENS
-"""Tokens of a stream that are sorted by length together: bounds memory, fills batches."""
+"""Padded tokens per batch on a CPU: bounds memory."""
+GPU_BATCH_TOKENS = 32_768
+"""Padded tokens per batch on a GPU, where a step of few rows costs as much as one of many."""
+WINDOW_BATCHES = 4
+"""Batches of a stream that are sorted by length together: bounds memory, fills batches."""
 NOT_SHAPING = ("name", "licence", "training", "official")
 """Settings that change no vector."""
 MEMO_BYTES = 64 * 2**20
@@ -239,7 +242,8 @@ class Elmo:
         sentences: Iterable[Sentence],
         *,
         layers: LayerChoice = "all",
-        batch_tokens: int = BATCH_TOKENS,
+        dtype: VectorDtype = "float32",
+        batch_tokens: int | None = None,
         show_progress_bar: bool = False,
     ) -> list[Vectors]:
         """Vectors of each token of each sentence, in order.
@@ -247,12 +251,13 @@ class Elmo:
         Args:
             sentences: token lists, or strings: one sequence each.
             layers: "all" gives (L + 1, T, D) per sentence; "mean", "top" or a number give (T, D).
-            batch_tokens: padded tokens per batch.
+            dtype: of the vectors; "float16" halves their room and what leaves a GPU.
+            batch_tokens: padded tokens per batch; what suits the device unless given.
             show_progress_bar: on standard error.
         """
         check_sentences(sentences)
         items = list(sentences)
-        stream = self.embed_stream(items, layers=layers, batch_tokens=batch_tokens)
+        stream = self.embed_stream(items, layers=layers, dtype=dtype, batch_tokens=batch_tokens)
         return list(progress(stream, len(items), "sentences", show_progress_bar))
 
     def embed_stream(
@@ -260,19 +265,23 @@ class Elmo:
         sentences: Iterable[Sentence],
         *,
         layers: LayerChoice = "all",
-        batch_tokens: int = BATCH_TOKENS,
+        dtype: VectorDtype = "float32",
+        batch_tokens: int | None = None,
         batch_sentences: int | None = None,
     ) -> Iterator[Vectors]:
         """Like embed, lazily: a window of sentences at a time is held, and results keep order."""
         check_layers(layers, self.config.num_layers)
+        check_dtype(dtype)
         words = self.words(sentences)
-        window_tokens = max(WINDOW_TOKENS, batch_tokens)
+        suitable = BATCH_TOKENS if self.device.type == "cpu" else GPU_BATCH_TOKENS
+        tokens = suitable if batch_tokens is None else batch_tokens
+        window_tokens = max(WINDOW_BATCHES * suitable, tokens)
 
         def run() -> Iterator[Vectors]:
             for window in in_windows(words, lambda sentence: len(sentence) + 2, window_tokens):
                 lengths = [len(sentence) + 2 for sentence in window]
-                plan = plan_batches(lengths, batch_tokens, batch_sentences)
-                yield from map_batches(window, plan, lambda batch: self._embed(batch, layers))
+                plan = plan_batches(lengths, tokens, batch_sentences)
+                yield from map_batches(window, plan, lambda w: self._embed(w, layers, dtype))
 
         return run()
 
@@ -343,11 +352,13 @@ class Elmo:
         result = result[0] if isinstance(texts, str) else result
         return torch.from_numpy(result).to(self.device) if convert_to_tensor else result
 
-    def _embed(self, words: Sequence[Sequence[str]], layers: LayerChoice) -> list[Vectors]:
+    def _embed(
+        self, words: Sequence[Sequence[str]], layers: LayerChoice, dtype: VectorDtype
+    ) -> list[Vectors]:
         """Chosen layers of a batch, halved where memory is short; only those leave the device."""
         try:
             values = self.layers(words)[0].values  # (L + 1, B, T, D)
-            return split_layers(choose_layers(values, layers), words)
+            return split_layers(choose_layers(values, layers), words, dtype)
         except (MemoryError, RuntimeError) as error:  # torch has no other type for it on a CPU
             if "alloc" not in str(error) and not isinstance(error, MemoryError):
                 raise
@@ -357,33 +368,8 @@ class Elmo:
                     f"split long lines"
                 ) from error
         half = len(words) // 2
-        return self._embed(words[:half], layers) + self._embed(words[half:], layers)
-
-
-def check_layers(layers: LayerChoice, num_layers: int) -> None:
-    """Raise ConfigError unless the model has what is asked for."""
-    is_number = isinstance(layers, int | np.integer) and not isinstance(layers, bool)
-    if (not is_number and layers not in ("all", "mean", "top")) or (
-        is_number and not 0 <= int(layers) < num_layers
-    ):
-        raise ConfigError(
-            f"layer {layers!r} is not there; choose 0 to {num_layers - 1}, 'mean', 'top' or 'all'"
-        )
-
-
-def choose_layers(values: Tensor, layers: LayerChoice) -> Tensor:
-    """(L + 1, B, T, D) -> itself, or (B, T, D) for one layer or the mean."""
-    if layers == "all":
-        return values
-    if layers == "mean":
-        return values.mean(0)
-    return values[-1 if layers == "top" else int(layers)]
-
-
-def split_layers(values: Tensor, sentences: Sequence[Sequence[str]]) -> list[Vectors]:
-    """(…, B, T, D) of a padded batch -> (…, T, D) of each sentence, without its boundaries."""
-    array = values.float().cpu().numpy()
-    return [array[..., b, 1 : len(s) + 1, :].copy() for b, s in enumerate(sentences)]
+        parts = words[:half], words[half:]
+        return [vectors for part in parts for vectors in self._embed(part, layers, dtype)]
 
 
 def _sentences_of(text: str, number: int) -> list[str]:

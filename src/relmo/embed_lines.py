@@ -13,7 +13,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from relmo.elmo import BATCH_TOKENS, Elmo, check_layers
+from relmo.elmo import Elmo
+from relmo.nn.choice import check_layers
 from relmo.errors import ConfigError
 from relmo.types import LayerChoice
 from relmo.vectors.record import Record
@@ -51,7 +52,7 @@ def embed_lines(
     layers: LayerChoice = "all",
     tokenized: bool = False,
     resume: bool = False,
-    batch_tokens: int = BATCH_TOKENS,
+    batch_tokens: int | None = None,
 ) -> EmbedReport:
     """Embed each line and write the vectors in the format that the output's suffix names.
 
@@ -62,7 +63,7 @@ def embed_lines(
         layers: "all", "mean", "top" or a number.
         tokenized: lines are tokens separated by white space; else the model's tokenizer splits.
         resume: go on where an interrupted run of the same job stopped.
-        batch_tokens: padded tokens per batch.
+        batch_tokens: padded tokens per batch; what suits the device unless given.
     """
     fingerprint = {"model": elmo.fingerprint(), "layers": layers, "tokenized": tokenized}
     check_layers(layers, elmo.config.num_layers)
@@ -115,7 +116,7 @@ def _records(
     lines: Iterable[str],
     layers: LayerChoice,
     tokenized: bool,
-    batch_tokens: int,
+    batch_tokens: int | None,
     first: int,
 ) -> Iterator[Record]:
     waiting: deque[tuple[str, list[str]]] = deque()  # lines read ahead of their vectors

@@ -9,7 +9,8 @@ import torch
 
 from relmo.bench.rounds import timed
 from relmo.bench.sentences import Words
-from relmo.elmo import Elmo, split_layers
+from relmo.elmo import Elmo
+from relmo.nn.choice import split_layers
 from relmo.text.batches import index_words
 
 PART_NAMES = (

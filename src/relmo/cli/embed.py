@@ -54,7 +54,8 @@ def embed(
     as_json: AsJson = False,
 ) -> None:
     """Embed text: one input line is one sequence and one key of the output."""
-    from relmo.elmo import Elmo, check_layers
+    from relmo.elmo import Elmo
+    from relmo.nn.choice import check_layers
     from relmo.embed_lines import embed_lines, parse_layers
     from relmo.progress import progress
     from relmo.text.lines import read_files

@@ -18,8 +18,8 @@ from torch import Tensor, nn
 
 from relmo.nn.bare import versions
 
-WORDS_AT_ONCE = 256
-"""Words per pass through the token layer: bounds the memory of the convolutions."""
+WORDS_AT_ONCE = {"cpu": 256, "cuda": 4096}
+"""Words per pass through the token layer, by device: bounds the memory of the convolutions."""
 LONGEST = 64
 """Longer words are computed each time: they seldom come again, and their letters take room."""
 
@@ -91,8 +91,9 @@ class WordMemo:
         """Through the layer, words of like length together so that short ones stay cheap."""
         order = sorted(range(len(words)), key=lambda i: len(words[i]))
         result: Tensor | None = None
-        for start in range(0, max(len(order), 1), WORDS_AT_ONCE):
-            part = order[start : start + WORDS_AT_ONCE]
+        at_once = WORDS_AT_ONCE.get(next(self.layer.parameters()).device.type, 256)
+        for start in range(0, max(len(order), 1), at_once):
+            part = order[start : start + at_once]
             ids = self.spell([words[i] for i in part])
             with torch.autocast(ids.device.type, enabled=False):
                 vectors = self.compute(ids)  # (part, P)

@@ -1,0 +1,48 @@
+"""Layers of a batch -> the vectors that a caller asked for, sentence by sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import get_args
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from relmo.errors import ConfigError
+from relmo.types import LayerChoice, VectorDtype, Vectors
+
+
+def check_layers(layers: LayerChoice, num_layers: int) -> None:
+    """Raise ConfigError unless the model has what is asked for."""
+    is_number = isinstance(layers, int | np.integer) and not isinstance(layers, bool)
+    if (not is_number and layers not in ("all", "mean", "top")) or (
+        is_number and not 0 <= int(layers) < num_layers
+    ):
+        raise ConfigError(
+            f"layer {layers!r} is not there; choose 0 to {num_layers - 1}, 'mean', 'top' or 'all'"
+        )
+
+
+def check_dtype(dtype: str) -> None:
+    """Raise ConfigError for a kind of numbers that vectors do not come in."""
+    if dtype not in get_args(VectorDtype):
+        known = ", ".join(get_args(VectorDtype))
+        raise ConfigError(f"dtype is {dtype!r}; choose one of {known}")
+
+
+def choose_layers(values: Tensor, layers: LayerChoice) -> Tensor:
+    """(L + 1, B, T, D) -> itself, or (B, T, D) for one layer or the mean."""
+    if layers == "all":
+        return values
+    if layers == "mean":
+        return values.mean(0)
+    return values[-1 if layers == "top" else int(layers)]
+
+
+def split_layers(
+    values: Tensor, sentences: Sequence[Sequence[str]], dtype: VectorDtype = "float32"
+) -> list[Vectors]:
+    """(…, B, T, D) of a padded batch -> (…, T, D) of each sentence, without its boundaries."""
+    array = values.to(torch.float16 if dtype == "float16" else torch.float32).cpu().numpy()
+    return [array[..., b, 1 : len(s) + 1, :].copy() for b, s in enumerate(sentences)]
