@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from relmo.elmo import Elmo
-from relmo.nn.choice import check_layers
 from relmo.errors import ConfigError
+from relmo.nn.choice import check_layers
 from relmo.types import LayerChoice
 from relmo.vectors.record import Record
 from relmo.vectors.writer import VectorWriter

@@ -36,10 +36,14 @@ class TextError(RelmoError, ValueError):
 
 
 class DataError(RelmoError, ValueError):
-    """Labelled data has a row that cannot be used; the message names file and line."""
+    """Labelled data has a row that cannot be used; the message names file and line.
 
-    def __init__(self, path: str | PathLike[str], line: int, what: str) -> None:
-        super().__init__(f"{path}, line {line}: {what}")
+    In a file without lines, such as JSON, `line` says in words where it stands: `question 'q1'`.
+    """
+
+    def __init__(self, path: str | PathLike[str], line: int | str, what: str) -> None:
+        where = f"line {line}" if isinstance(line, int) else line
+        super().__init__(f"{path}, {where}: {what}")
 
 
 class WeightError(RelmoError, ValueError):

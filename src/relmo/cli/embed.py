@@ -55,8 +55,8 @@ def embed(
 ) -> None:
     """Embed text: one input line is one sequence and one key of the output."""
     from relmo.elmo import Elmo
-    from relmo.nn.choice import check_layers
     from relmo.embed_lines import embed_lines, parse_layers
+    from relmo.nn.choice import check_layers
     from relmo.progress import progress
     from relmo.text.lines import read_files
     from relmo.vectors.writer import check_output

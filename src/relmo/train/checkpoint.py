@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from torch import Tensor, nn
 
 from relmo.errors import WeightError
 from relmo.files import explain, sync_file, sync_folder
+from relmo.train.best import Best
 from relmo.weights.tensors import check_names, check_shape
 
 KEEP = 2
@@ -35,6 +36,7 @@ class Progress:
 
     step: int = 0
     seconds: float = 0.0
+    best: Best = field(default_factory=Best)
 
 
 def save_checkpoint(
@@ -53,6 +55,7 @@ def save_checkpoint(
     state = {
         "step": progress.step,
         "seconds": progress.seconds,
+        "best": asdict(progress.best),
         "kind": type(optimizer).__name__,
         "optimizer": numbers,
     }
@@ -90,7 +93,8 @@ def load_checkpoint(
         if state.get("kind", kind) != kind:
             raise WeightError(f"{place}: was made with {state['kind']}, not {kind}; {HINT}")
         _restore_optimizer(optimizer, _part(tensors, "optimizer."), state["optimizer"])
-        return Progress(state["step"], state["seconds"]), _part(tensors, "carried.")
+        best = Best(**state.get("best", {}))
+        return Progress(state["step"], state["seconds"], best), _part(tensors, "carried.")
     return None
 
 

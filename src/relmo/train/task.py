@@ -13,6 +13,13 @@ class Task(Protocol):
     steps_per_epoch: int
 
     @property
+    def score(self) -> str | None:
+        """The figure of `evaluate` whose best weights are kept, higher being better.
+
+        None keeps the last weights.
+        """
+
+    @property
     def model(self) -> nn.Module:
         """What is trained."""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ import torch
 
 from relmo.errors import ConfigError, RelmoError
 from relmo.files import explain
+from relmo.train.best import Best, load_best, save_best
 from relmo.train.checkpoint import Progress, has_checkpoint, load_checkpoint, save_checkpoint
 from relmo.train.distributed import (
     World,
@@ -33,7 +34,10 @@ from relmo.train.record import append_metrics, drop_metrics_after
 from relmo.train.task import Task
 from relmo.train.tensorboard import TensorBoard
 
-LEAST = {"accumulate": 1, "log_every": 1, "evaluate_every": 0, "checkpoint_every": 0, "seed": 0}
+LEAST = {
+    "accumulate": 1, "log_every": 1, "evaluate_every": 0, "patience": 0, "checkpoint_every": 0,
+    "seed": 0,
+}  # fmt: skip
 """Settings that are whole numbers, and from where on."""
 
 
@@ -49,7 +53,10 @@ class TrainSettings:
     """Steps whose gradients are added up before the weights change."""
     log_every: int = 100
     evaluate_every: int = 0
-    """Steps between scores on held-out data; 0 scores at the end alone."""
+    """Steps between scores on held-out data; 0 scores at the end alone or, where the best weights
+    are kept, once per epoch."""
+    patience: int = 0
+    """Scores without a better one after which the run ends; 0 goes to the end."""
     checkpoint_every: int = 0
     """Steps between checkpoints; 0 makes none."""
     seed: int = 0
@@ -74,7 +81,8 @@ class Trainer:
         task: what to train.
         settings: how long.
         optim: how.
-        folder: gets metrics.jsonl, checkpoint/ and, where TensorBoard is installed, tensorboard/.
+        folder: gets metrics.jsonl, checkpoint/, best.safetensors for a task whose best weights are
+            kept and, where TensorBoard is installed, tensorboard/.
         world: the processes that take part.
         report: called with each line of metrics.
     """
@@ -92,16 +100,17 @@ class Trainer:
         self.folder, self.world, self.report = folder, world or World(), report
         self.optimizer = make_optimizer(task.model, optim)
         self.step = 0
+        self.best = Best()
         self._saved = -1  # step of the last checkpoint
         self._board: TensorBoard | None = None  # of the main process
         self._before = 0.0  # seconds of earlier processes of this run
         self._started = time.monotonic()
 
     def fit(self, resume: bool = False) -> dict[str, float]:
-        """Train to the end; give the last scores."""
+        """Train to the end; give the last scores, or the best where the best weights are kept."""
         self._begin(resume)
         try:
-            while (progress := self._agreed_progress()) < 1:
+            while (progress := self._agreed_progress()) < 1 and not self._is_tired():
                 loss = self._train_step(progress)
                 self.step += 1
                 self._look(loss)
@@ -110,7 +119,11 @@ class Trainer:
             if self.settings.checkpoint_every and is_old:
                 self._save()
             self._check_weights()
-            return self._evaluate()
+            scores = {} if self._is_tired() else self._evaluate()
+            if self.task.score is None:
+                return scores
+            load_best(self.folder, self.task.model)
+            return self.best.scores
         finally:
             if self._board is not None:
                 self._board.close()
@@ -184,11 +197,22 @@ class Trainer:
         s = self.settings
         if self.step % s.log_every == 0:
             self._log(mean_over(loss, self.world).item())
-        is_time = bool(s.evaluate_every) and self.step % s.evaluate_every == 0
+        every = self._evaluate_every
+        is_time = bool(every) and self.step % every == 0
         if is_time and self._agreed_progress() < 1:  # the end has a score of its own
             self._evaluate()
         if s.checkpoint_every and self.step % s.checkpoint_every == 0:
             self._save()
+
+    @property
+    def _evaluate_every(self) -> int:
+        if self.settings.evaluate_every or self.task.score is None:
+            return self.settings.evaluate_every
+        return max(1, self.task.steps_per_epoch // self.settings.accumulate)
+
+    def _is_tired(self) -> bool:
+        """Whether scores have not become better for too long."""
+        return 0 < self.settings.patience <= self.best.waited
 
     def _log(self, loss: float) -> None:
         if not math.isfinite(loss):
@@ -217,7 +241,19 @@ class Trainer:
         wait(self.world)
         self._started += time.monotonic() - start
         self._write(scores)
+        self._keep_best(scores)
         return scores
+
+    def _keep_best(self, scores: dict[str, float]) -> None:
+        """Write the weights down if they are better than any before."""
+        if self.task.score is None:
+            return
+        if self.best.is_beaten_by(scores, self.task.score):
+            self.best = Best(self.step, scores, 0)
+            if self.world.is_main:
+                save_best(self.folder, self.task.model)
+        else:
+            self.best = replace(self.best, waited=self.best.waited + 1)
 
     def _write(self, values: dict[str, Any]) -> None:
         epoch = self.step * self.settings.accumulate / self.task.steps_per_epoch
@@ -245,7 +281,7 @@ class Trainer:
         self._check_weights()
         carried = gather_state(self.task.state(), self.world)
         if self.world.is_main:
-            place = Progress(self.step, self.seconds)
+            place = Progress(self.step, self.seconds, self.best)
             save_checkpoint(
                 self.folder / "checkpoint", place, self.task.model, self.optimizer, carried
             )
@@ -256,7 +292,7 @@ class Trainer:
         found = load_checkpoint(self.folder / "checkpoint", self.task.model, self.optimizer)
         if found is not None:
             place, carried = found
-            self.step, self._before = place.step, place.seconds
+            self.step, self._before, self.best = place.step, place.seconds, place.best
             self._started, self._saved = time.monotonic(), place.step
             self.task.load_state(share_of(carried, self.world))
 

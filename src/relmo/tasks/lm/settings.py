@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +12,7 @@ from relmo.config import CharCnnConfig, ElmoConfig, LstmConfig, build, check_key
 from relmo.errors import ConfigError
 from relmo.text.token_cache import CacheSettings
 from relmo.train.optim import OptimSettings
+from relmo.train.recipe import read_recipe, section
 from relmo.train.trainer import TrainSettings, check_whole
 
 
@@ -68,10 +67,6 @@ SECTIONS = {
 }
 
 
-LENGTHS = ("epochs", "steps", "minutes")
-"""What can bound a run: a change from the command line replaces what the recipe says."""
-
-
 def load_recipe(
     name: str | Path, changes: Sequence[str] = (), minutes: float | None = None
 ) -> Recipe:
@@ -82,25 +77,21 @@ def load_recipe(
         changes: "section.key=value" each, the value as TOML writes it.
         minutes: bounds the run by time instead of what the recipe says.
     """
-    values = _read_toml(name)
-    for change in changes:
-        _apply(values, change)
-    if minutes is not None:
-        _apply(values, f"training.minutes={minutes}")
-    return make_recipe(values, str(name))
+    bound = [] if minutes is None else [f"training.minutes={minutes}"]
+    return make_recipe(read_recipe("pretrain", name, [*changes, *bound]), str(name))
 
 
 def make_recipe(values: Mapping[str, Any], where: str) -> Recipe:
     """Check and freeze what a TOML file holds."""
     check_keys(values, {"model", *SECTIONS}, where)
-    sections = {name: _section(values, name, where) for name in ("model", *SECTIONS)}
+    sections = {name: section(values, name, where) for name in ("model", *SECTIONS)}
     model = sections.pop("model")
     _share_tokenizer(model, sections["data"], where)
     check_keys(model, {"name", "tokenizer", "char_cnn", "lstm"}, f"{where}: model")
-    lstm = _without_clips(_section(model, "lstm", where))
+    lstm = _without_clips(section(model, "lstm", where))
     return Recipe(
         model=ElmoConfig(
-            tokens=build(CharCnnConfig, _section(model, "char_cnn", where), "char_cnn"),
+            tokens=build(CharCnnConfig, section(model, "char_cnn", where), "char_cnn"),
             lstm=build(LstmConfig, lstm, "lstm"),
             **{key: model[key] for key in ("name", "tokenizer") if key in model},
         ),
@@ -108,18 +99,6 @@ def make_recipe(values: Mapping[str, Any], where: str) -> Recipe:
             name: build(kind, sections[name], f"{where}: {name}") for name, kind in SECTIONS.items()
         },
     )
-
-
-def known_recipes() -> list[str]:
-    """Names of the recipes in the package."""
-    return sorted(path.stem for path in _folder().glob("*.toml"))
-
-
-def _section(values: Mapping[str, Any], name: str, where: str) -> dict[str, Any]:
-    section = values.get(name, {})
-    if not isinstance(section, Mapping):
-        raise ConfigError(f"{where}: {name} is {section!r}; a section with settings is needed")
-    return dict(section)
 
 
 def _share_tokenizer(model: dict[str, Any], data: dict[str, Any], where: str) -> None:
@@ -136,40 +115,3 @@ def _share_tokenizer(model: dict[str, Any], data: dict[str, Any], where: str) ->
 def _without_clips(lstm: Mapping[str, Any]) -> dict[str, Any]:
     """TOML has no null: a clip that a recipe leaves out is off, one that it names is on."""
     return {"cell_clip": None, "output_clip": None, **lstm}
-
-
-def _read_toml(name: str | Path) -> dict[str, Any]:
-    path = Path(name)
-    if not path.is_file():
-        path = _folder() / f"{name}.toml"
-    if not path.is_file():
-        raise ConfigError(
-            f"no recipe {str(name)!r}: it is no file; the package has {', '.join(known_recipes())}"
-        )
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: not valid TOML ({error})") from error
-
-
-def _apply(values: dict[str, Any], change: str) -> None:
-    key, equals, text = change.partition("=")
-    if not equals:
-        raise ConfigError(f"{change!r}: write section.key=value, for instance lm.rows=256")
-    try:
-        value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        value = text  # a bare word
-    *path, last = key.strip().split(".")
-    for part in path:
-        values = values.setdefault(part, {})
-        if not isinstance(values, dict):
-            raise ConfigError(f"{change!r}: {part!r} is no section")
-    values[last] = value
-    if path == ["training"] and last in LENGTHS:
-        for other in set(LENGTHS) - {last}:
-            values.pop(other, None)
-
-
-def _folder() -> Path:
-    return Path(str(files("relmo"))) / "recipes" / "pretrain"

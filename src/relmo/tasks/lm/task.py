@@ -52,6 +52,8 @@ class LmTask:
         graphs: on a GPU, run the LSTMs as a CUDA graph; not where gradients add up over steps.
     """
 
+    score: str | None = None  # the last weights are the best: the rate ends near zero
+
     def __init__(
         self,
         config: ElmoConfig,

@@ -6,7 +6,8 @@ import json
 import pytest
 
 from relmo.errors import ConfigError
-from relmo.tasks.lm.settings import LmSettings, known_recipes, load_recipe
+from relmo.tasks.lm.settings import LmSettings, load_recipe
+from relmo.train.recipe import known_recipes
 
 
 @pytest.fixture
@@ -20,10 +21,10 @@ def write(tmp_path):
 
 
 def test_the_package_has_recipes_of_three_sizes():
-    assert {"base", "small", "tiny"} <= set(known_recipes())
+    assert {"base", "small", "tiny"} <= set(known_recipes("pretrain"))
 
 
-@pytest.mark.parametrize("name", known_recipes())
+@pytest.mark.parametrize("name", known_recipes("pretrain"))
 def test_every_recipe_in_the_package_loads(name):
     recipe = load_recipe(name)
     assert recipe.model.name

@@ -1,0 +1,68 @@
+"""A tagger: token vectors -> biLSTM -> a score per tag -> CRF.
+
+words (B, T) -> [static; letters; ELMo] (B, T, E) -> biLSTM (B, T, 2H) -> tags (B, T, K)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from relmo.nn.blocks.encoder import Encoder
+from relmo.nn.blocks.tokens import TokenBatch, TokenInput
+from relmo.nn.crf import Crf
+from relmo.tasks.ner.schemes import transitions_allowed
+
+
+@dataclass(frozen=True, kw_only=True)
+class NerSettings:
+    """The tagger's shape."""
+
+    cell_width: int = 200
+    num_layers: int = 2
+    dropout: float = 0.5
+    """Before each layer and before the tags, the same features for all tokens of a sentence."""
+    hidden_width: int = 0
+    """Of a layer between the biLSTM and the tags; 0 has none."""
+
+
+class NerModel(nn.Module):
+    """Tags each token of a sentence.
+
+    Args:
+        settings: the shape.
+        tokens: makes token vectors.
+        tags: the K tags, in the order of their numbers.
+    """
+
+    def __init__(self, settings: NerSettings, tokens: TokenInput, tags: Sequence[str]) -> None:
+        super().__init__()
+        self.tokens = tokens
+        s = settings
+        self.encoder = Encoder(tokens.width, s.cell_width, s.num_layers, s.dropout)
+        width = self.encoder.width + tokens.extra_width
+        self.hidden: nn.Module = nn.Identity()
+        if s.hidden_width:
+            self.hidden = nn.Sequential(nn.Linear(width, s.hidden_width), nn.Tanh())
+        self.dropout = nn.Dropout(s.dropout)
+        self.to_tags = nn.Linear(s.hidden_width or width, len(tags))
+        self.crf = Crf(len(tags), torch.from_numpy(transitions_allowed(tags)))
+
+    def forward(self, batch: TokenBatch) -> Tensor:
+        """Scores of the tags, (B, T, K)."""
+        h = self.encoder(self.tokens(batch), batch.lengths)  # (B, T, 2H)
+        h = self.dropout(self.tokens.beside(h, batch))
+        scores: Tensor = self.to_tags(self.hidden(h))
+        return scores
+
+    def loss(self, batch: TokenBatch, tags: Tensor) -> Tensor:
+        """Mean -log p of the tags (B, T) of a sentence, and the mixes' penalty."""
+        losses = self.crf.loss(self(batch), tags, batch.mask)  # (B,)
+        return losses.mean() + self.tokens.penalty()
+
+    def decode(self, batch: TokenBatch) -> list[list[int]]:
+        """The best tags of each sentence."""
+        return self.crf.decode(self(batch), batch.mask)

@@ -1,0 +1,108 @@
+"""Sequence labelling as a task: named entities, or any tag per word."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from relmo.nn.blocks.tokens import TokenInput
+from relmo.tasks.inputs import Inputs, Words
+from relmo.tasks.labelled import BatchSettings, LabelledTask
+from relmo.tasks.ner.data import TaggedSentence, read_columns, read_conllu
+from relmo.tasks.ner.metrics import entity_scores, token_accuracy
+from relmo.tasks.ner.model import NerModel, NerSettings
+from relmo.tasks.ner.schemes import is_chunked, to_bioes
+from relmo.tasks.parts import Part
+
+Tags = tuple[str, ...]
+
+
+class NerTask(LabelledTask[TaggedSentence, Tags]):
+    """Tags words; scored by entities."""
+
+    score = "dev_f1"
+    settings_type = NerSettings
+
+    def __init__(
+        self,
+        settings: NerSettings,
+        facts: dict[str, Any],
+        inputs: Inputs,
+        tokens: TokenInput,
+        train: Sequence[TaggedSentence] = (),
+        dev: Sequence[TaggedSentence] = (),
+        batches: BatchSettings | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.tags: list[str] = facts["tags"]
+        self.inputs = inputs
+        self._number_of = {tag: i for i, tag in enumerate(self.tags)}
+        self.net = NerModel(settings, tokens, self.tags)
+        super().__init__(self.net, train, dev, batches or BatchSettings(), seed, inputs.device)
+
+    @classmethod
+    def read(cls, path: Path, part: Part) -> list[TaggedSentence]:
+        """Sentences of a file of columns, entities brought to BIOES."""
+        sentences = read_columns(path)
+        if not is_chunked({tag for s in sentences for tag in s.tags}):
+            return sentences
+        return [TaggedSentence(s.words, to_bioes(s.tags)) for s in sentences]
+
+    @classmethod
+    def facts_of(cls, train: Sequence[TaggedSentence]) -> dict[str, Any]:
+        """The tags there are; what a trained model needs to know besides its weights."""
+        return {"tags": sorted({tag for sentence in train for tag in sentence.tags})}
+
+    @classmethod
+    def sentences(cls, example: TaggedSentence) -> list[Words]:
+        """What of an example is read as a sentence."""
+        return [example.words]
+
+    def length(self, example: TaggedSentence) -> int:
+        """Words."""
+        return len(example.words)
+
+    def batch_loss(self, examples: Sequence[TaggedSentence]) -> Tensor:
+        """The mean loss of a batch."""
+        batch = self.inputs([e.words for e in examples])
+        numbers = np.zeros(batch.mask.shape, np.int64)  # (B, T)
+        for b, example in enumerate(examples):
+            numbers[b, : len(example.tags)] = [self._number_of[tag] for tag in example.tags]
+        return self.net.loss(batch, torch.from_numpy(numbers).to(self.device))
+
+    def predict_batch(self, examples: Sequence[TaggedSentence]) -> list[Tags]:
+        """The tags of each sentence."""
+        found = self.net.decode(self.inputs([e.words for e in examples]))
+        return [tuple(self.tags[i] for i in numbers) for numbers in found]
+
+    def scores(
+        self, examples: Sequence[TaggedSentence], predictions: Sequence[Tags]
+    ) -> dict[str, float]:
+        """Entities' precision, recall and F1, and the share of words with the right tag."""
+        wanted = [e.tags for e in examples]
+        accuracy = 100 * token_accuracy(wanted, predictions)
+        if not is_chunked(self.tags):
+            return {"accuracy": accuracy}
+        found = entity_scores(wanted, predictions).overall
+        return {
+            "f1": 100 * found.f1,
+            "precision": 100 * found.precision,
+            "recall": 100 * found.recall,
+            "accuracy": accuracy,
+        }
+
+
+class PosTask(NerTask):
+    """Tags words; scored word by word. CoNLL-U, or a file of columns."""
+
+    score = "dev_accuracy"
+
+    @classmethod
+    def read(cls, path: Path, part: Part) -> list[TaggedSentence]:
+        """Sentences with their UPOS, or of a file of columns."""
+        return read_conllu(path) if ".conllu" in path.name else read_columns(path)

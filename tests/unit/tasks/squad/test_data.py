@@ -1,0 +1,170 @@
+"""SQuAD's JSON: answers become spans of tokens, and what is wrong is named."""
+
+import json
+
+import pytest
+
+from relmo.errors import ConfigError, DataError, TextError
+from relmo.tasks.squad.data import read_questions, split_by_title
+from relmo.text.tokenize import WhitespaceTokenizer
+
+CONTEXT = "Ada's cat, Mo 🐈, sat on the well-known mat in 1843."
+
+
+def qa(name="q1", text="Mo", start=11, question="Who sat?"):
+    return {"id": name, "question": question, "answers": [{"text": text, "answer_start": start}]}
+
+
+def squad(*qas, context=CONTEXT, title="Cats"):
+    return {"data": [{"title": title, "paragraphs": [{"context": context, "qas": list(qas)}]}]}
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(content, encoding="utf-8"):
+        path = tmp_path / "squad.json"
+        text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
+        path.write_bytes(text.encode(encoding))
+        return path
+
+    return write
+
+
+def answer_of(path, **options):
+    (question,), _ = read_questions(path, **options)
+    (answer,) = question.answers
+    return question, answer
+
+
+def test_an_answer_is_the_tokens_that_cover_it(write):
+    question, answer = answer_of(write(squad(qa(text="on the", start=21))))
+    assert question.context.words[answer.first_token : answer.last_token + 1] == ("on", "the")
+    assert question.context.span_text(answer.first_token, answer.last_token) == "on the"
+    assert (question.id, question.title, question.words) == ("q1", "Cats", ("Who", "sat", "?"))
+
+
+def test_tokens_after_an_emoji_stand_where_the_text_says(write):
+    question, answer = answer_of(write(squad(qa(text="1843", start=CONTEXT.index("1843")))))
+    assert question.context.span_text(answer.first_token, answer.last_token) == "1843"
+
+
+def test_an_answer_inside_a_token_is_the_whole_token_and_is_counted(write):
+    path = write(squad(qa(text="known mat", start=CONTEXT.index("known"))))
+    question, answer = answer_of(path)
+    assert question.context.span_text(answer.first_token, answer.last_token) == "well-known mat"
+    assert answer.text == "known mat"
+    _, report = read_questions(path)
+    assert (report.num_answers, report.num_inexact) == (1, 1)
+
+
+def test_white_space_around_an_answer_takes_in_no_other_token(write):
+    path = write(squad(qa(text=" sat ", start=CONTEXT.index(" sat "))))
+    question, answer = answer_of(path)
+    assert question.context.span_text(answer.first_token, answer.last_token) == "sat"
+    assert read_questions(path)[1].num_inexact == 1
+
+
+def test_the_start_says_which_of_equal_texts_is_meant(write):
+    context = "Mo saw Mo."
+    first, second = qa("a", start=0), qa("b", start=7)
+    questions, report = read_questions(write(squad(first, second, context=context)))
+    assert [q.answers[0].first_token for q in questions] == [0, 2]
+    assert report.num_inexact == 0
+
+
+def test_questions_of_a_paragraph_share_its_tokens(write):
+    texts = []
+
+    def tokenize(text):
+        texts.append(text)
+        return WhitespaceTokenizer().tokens(text)
+
+    (a, b), report = read_questions(write(squad(qa("a"), qa("b", text="sat", start=17))), tokenize)
+    assert a.context is b.context
+    assert texts.count(CONTEXT) == 1
+    assert (report.num_articles, report.num_contexts, report.num_questions) == (1, 1, 2)
+
+
+def test_the_tokenizer_is_the_callers(write):
+    question, _ = answer_of(write(squad(qa())), tokenize=WhitespaceTokenizer().tokens)
+    assert question.context.words[1] == "cat,"
+
+
+def test_all_answers_of_a_question_are_kept_in_order(write):
+    question = qa()
+    question["answers"].append({"text": "cat", "answer_start": 6})
+    (read,), report = read_questions(write(squad(question)))
+    assert [answer.text for answer in read.answers] == ["Mo", "cat"]
+    assert report.num_answers == 2
+
+
+def test_a_byte_order_mark_and_crlf_are_read(write):
+    text = json.dumps(squad(qa()), indent=1).replace("\n", "\r\n")
+    assert len(read_questions(write(text, "utf-8-sig"))[0]) == 1
+
+
+def test_a_file_without_articles_has_no_questions(write):
+    questions, report = read_questions(write({"data": []}))
+    assert questions == ()
+    assert report.num_questions == 0
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", r"squad.json, line 1: not JSON .* is the file whole"),
+        ('{"data":\n [}', r"squad.json, line 2: not JSON"),
+        ([], "top level: an object with 'data' is wanted, a list came"),
+        ({"version": "1.1"}, "top level: 'data' is missing, a list is wanted"),
+        ({"data": [{"title": 5}]}, r"data\[0\]: 'title' is a whole number, a string is wanted"),
+        (squad({"question": "?"}), r"data\[0\].paragraphs\[0\].qas\[0\]: 'id' is missing"),
+        (squad({"id": "q7"}), "squad.json, question 'q7': 'question' is missing"),
+        (squad(qa("q7", start=True)), "question 'q7': 'answer_start' is True, a whole number"),
+        (squad(qa("q7", start=12)), "question 'q7': 'Mo' does not stand at character 12"),
+        (squad(qa("q7", start=-3)), "question 'q7': 'Mo' does not stand at character -3"),
+        (squad(qa("q7", text="", start=3)), "question 'q7': the answer '' holds no token"),
+        (squad(qa("q7", text=" ", start=5)), "question 'q7': the answer ' ' holds no token"),
+        (squad(qa("q7"), qa("q7")), "question 'q7': stands there twice"),
+        (squad(qa("q7") | {"answers": []}), "question 'q7': has no answer; SQuAD 1.1 is wanted"),
+    ],
+)
+def test_what_is_wrong_is_named_by_file_and_place(write, content, message):
+    with pytest.raises(DataError, match=message):
+        read_questions(write(content))
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path, write):
+    with pytest.raises(TextError, match="none.json: cannot be read"):
+        read_questions(tmp_path / "none.json")
+    with pytest.raises(TextError, match="squad.json: byte .* is not UTF-8"):
+        read_questions(write('{"data": "é"}', "latin-1"))
+
+
+def articles(num):
+    return {"data": [squad(qa(f"q{n}"), title=f"Title {n}")["data"][0] for n in range(num)]}
+
+
+def test_articles_are_held_out_by_title_and_seed_alone(write):
+    questions, _ = read_questions(write(articles(200)))
+    train, held_out = split_by_title(questions, 0.25)
+    assert 30 < len(held_out) < 70
+    assert {q.id for q in train} | {q.id for q in held_out} == {q.id for q in questions}
+    half = split_by_title(questions[:100], 0.25)
+    assert half[1] == tuple(q for q in held_out if q in set(questions[:100]))
+    assert split_by_title(questions, 0.25, seed=1)[1] != held_out
+
+
+def test_an_article_is_never_in_both_parts(write):
+    twice = articles(50)
+    for n, article in enumerate(twice["data"]):
+        article["paragraphs"][0]["qas"].append(qa(f"other {n}"))
+    train, held_out = split_by_title(read_questions(write(twice))[0], 0.5)
+    assert not {q.title for q in train} & {q.title for q in held_out}
+
+
+def test_all_or_nothing_can_be_held_out(write):
+    questions, _ = read_questions(write(articles(20)))
+    assert split_by_title(questions, 0.0) == (questions, ())
+    assert split_by_title(questions, 1.0) == ((), questions)
+    with pytest.raises(ConfigError, match="held_out is 1.5"):
+        split_by_title(questions, 1.5)
