@@ -5,8 +5,9 @@
 
 DIR/model is the model to ship; DIR/measures.json holds, for each text, the perplexity of both (the
 model as trained, float32, and as shipped, read back from its files) from every start, and how far
-the shipped model's vectors point away from the trained model's. Needs torch, numpy and safetensors
-alone. Arithmetic is float32 throughout, on a GPU if there is one.
+the shipped model's vectors point away from the trained model's. A model that is stored in 8 bits
+already is measured as it is. Needs torch, numpy and safetensors alone. Arithmetic is float32
+throughout, on a GPU if there is one.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from relmo.scoring import ScoreStart
 from relmo.text.documents import read_documents
 from relmo.types import Vectors
 from relmo.weights.facts import make_folder, write_json
-from relmo.weights.native import Native
+from relmo.weights.native import Native, read_storage
 
 COMPARED_TOKENS = 2000
 """Tokens of each text whose vectors are compared."""
@@ -99,7 +100,7 @@ def table(texts: dict[str, dict[str, Any]]) -> str:
     lines = ["| text | start | storage | forward | backward | mean | tokens | unknown |"]
     lines += ["| --- | --- | --- | ---: | ---: | ---: | ---: | ---: |"]
     for name, found in texts.items():
-        for start in found["perplexity"]["float32"]:
+        for start in found["perplexity"]["int8"]:
             for storage, by_start in found["perplexity"].items():
                 p = by_start[start]
                 scores = f"{p['forward']:.2f} | {p['backward']:.2f} | {p['mean']:.2f}"
@@ -107,7 +108,7 @@ def table(texts: dict[str, dict[str, Any]]) -> str:
                 lines.append(f"| {name} | {start} | {storage} | {scores} | {counts} |")
     lines += ["", "| text | layer | mean cosine | minimum |", "| --- | ---: | ---: | ---: |"]
     for name, found in texts.items():
-        for number, layer in enumerate(found["cosine"]):
+        for number, layer in enumerate(found.get("cosine", ())):
             lines.append(f"| {name} | {number} | {layer['mean']:.5f} | {layer['minimum']:.5f} |")
     return "\n".join(lines)
 
@@ -124,25 +125,31 @@ def measure_model(
     if len({path.stem for path in paths}) < len(paths):
         raise ConfigError("two texts have the same name; measures go by it: rename one")
     make_folder(output)
-    Native().write(output / "model", Native().read(model), shard_bytes, storage="int8")
+    is_stored = read_storage(model) == "int8"
+    if not is_stored:
+        Native().write(output / "model", Native().read(model), shard_bytes, storage="int8")
     elmo = Elmo.from_pretrained(model, device=device)
     texts = {path.stem: read_text(elmo, path, max_tokens) for path in paths}
-    trained = {name: measure(elmo, documents) for name, documents in texts.items()}
-    del elmo  # makes room on the device
-    elmo = Elmo.from_pretrained(output / "model", device=device)
-    shipped = {name: measure(elmo, documents) for name, documents in texts.items()}
-    found = {
+    found = {name: measure(elmo, documents) for name, documents in texts.items()}
+    trained, shipped = {} if is_stored else found, found
+    if not is_stored:
+        del elmo  # makes room on the device
+        elmo = Elmo.from_pretrained(output / "model", device=device)
+        shipped = {name: measure(elmo, documents) for name, documents in texts.items()}
+    measures = {
         "model": elmo.config.name,
         "device": torch.cuda.get_device_name() if elmo.device.type == "cuda" else "cpu",
         "versions": {"python": platform.python_version(), "torch": torch.__version__},
-        "texts": {name: compare(trained[name], shipped[name]) for name in texts},
+        "texts": {name: compare(trained.get(name), shipped[name]) for name in texts},
     }
-    write_json(output / "measures.json", found)
-    return found
+    write_json(output / "measures.json", measures)
+    return measures
 
 
-def compare(trained: Measured, shipped: Measured) -> dict[str, Any]:
+def compare(trained: Measured | None, shipped: Measured) -> dict[str, Any]:
     """What is recorded of one text."""
+    if trained is None:
+        return {"perplexity": {"int8": shipped.perplexity}, "seconds": {"int8": shipped.seconds}}
     return {
         "perplexity": {"float32": trained.perplexity, "int8": shipped.perplexity},
         "cosine": cosines(trained.vectors, shipped.vectors),

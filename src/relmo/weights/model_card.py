@@ -28,9 +28,8 @@ ZERO_START = (
     'the mean state after a sentence, which is stored with the weights (`start="stored"`).'
 )
 
-PERPLEXITY_COLUMNS = (
-    "text", "start", "forward", "backward", "mean", "tokens", "unknown", "mean in float32", "cost",
-)  # fmt: skip
+PERPLEXITY_COLUMNS = "text", "start", "forward", "backward", "mean", "tokens", "unknown"
+COST_COLUMNS = "mean in float32", "cost"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -213,13 +212,8 @@ def _measured(release: Release) -> list[str]:
         "Of held-out text, by the full softmax, of the model as it is stored here; a word outside "
         "the vocabulary counts as `<UNK>`. State is carried through a document, or each sentence "
         "begins from the stored state or from zero. Figures compare only for the same text and "
-        "vocabulary. The last columns say what 8 bits cost.",
-        _table(
-            PERPLEXITY_COLUMNS,
-            _perplexity_rows(release.texts),
-        ),
-        "Cosine between a token's vectors in float32 and in 8 bits, mean and lowest:",
-        _table(("text", "layer", "mean", "lowest"), _cosine_rows(release.texts)),
+        "vocabulary.",
+        *_perplexities(release.texts),
         "## Senses",
         f"{release.senses['num_triples']:,} times an ambiguous word stands in two sentences of one "
         f"sense and one of the other; counted is how often its vectors of the same sense are the "
@@ -231,15 +225,30 @@ def _measured(release: Release) -> list[str]:
     ]
 
 
-def _perplexity_rows(texts: Mapping[str, Any]) -> Iterable[Sequence[str]]:
+def _perplexities(texts: Mapping[str, Any]) -> list[str]:
+    """Tables of the model as it is stored and, where it was measured too, of what 8 bits cost."""
+    has_cost = all("float32" in found["perplexity"] for found in texts.values())
+    rows = list(_perplexity_rows(texts, has_cost))
+    if not has_cost:
+        return [_table(PERPLEXITY_COLUMNS, rows)]
+    return [
+        "The last columns say what 8 bits cost.",
+        _table((*PERPLEXITY_COLUMNS, *COST_COLUMNS), rows),
+        "Cosine between a token's vectors in float32 and in 8 bits, mean and lowest:",
+        _table(("text", "layer", "mean", "lowest"), _cosine_rows(texts)),
+    ]
+
+
+def _perplexity_rows(texts: Mapping[str, Any], has_cost: bool) -> Iterable[Sequence[str]]:
     for text, found in texts.items():
-        trained, stored = found["perplexity"]["float32"], found["perplexity"]["int8"]
-        for start, scores in stored.items():
+        for start, scores in found["perplexity"]["int8"].items():
             directions = (f"{scores[key]:.2f}" for key in ("forward", "backward", "mean"))
             counts = f"{scores['tokens']:,}", f"{scores['unknown_rate']:.2%}"
-            before = trained[start]["mean"]
-            cost = f"{scores['mean'] / before - 1:+.2%}"
-            yield text, start, *directions, *counts, f"{before:.2f}", cost
+            cost: tuple[str, ...] = ()
+            if has_cost:
+                before = found["perplexity"]["float32"][start]["mean"]
+                cost = f"{before:.2f}", f"{scores['mean'] / before - 1:+.2%}"
+            yield text, start, *directions, *counts, *cost
 
 
 def _cosine_rows(texts: Mapping[str, Any]) -> Iterable[Sequence[str]]:
