@@ -1,7 +1,7 @@
 """Other ELMos, each in its own environment's Python, asked batch by batch.
 
-A peer is one script beside this file that needs no relmo. It talks in lines of JSON; what it
-answers is written at its top. A new peer joins `SCRIPTS`.
+A peer is one module beside this file that needs no relmo; `peer_process.py` runs it and answers
+lines of JSON. A new peer joins `MODULES`.
 """
 
 from __future__ import annotations
@@ -16,14 +16,16 @@ from typing import Any
 
 import numpy as np
 
-from relmo.bench.cases import Case
+from relmo.bench.cases import BATCHES, Case
 from relmo.bench.sentences import Words
 from relmo.errors import ConfigError, RelmoError
 from relmo.types import Vectors
 from relmo.weights.convert import convert_model
 
-SCRIPTS = {"allennlp": "peer_allennlp.py"}
-"""Peer -> the script that runs it."""
+PROCESS = "peer_process.py"
+"""The script that every peer runs in."""
+MODULES = {"allennlp": "peer_allennlp.py", "tensorflow": "peer_tensorflow.py"}
+"""Peer -> the file with its `Runner`."""
 
 
 class PeerMissing(Exception):
@@ -33,10 +35,10 @@ class PeerMissing(Exception):
 def parse_peer(text: str) -> tuple[str, str]:
     """`allennlp=PYTHON` -> its name and the Python of its environment."""
     name, equals, python = text.partition("=")
-    if name not in SCRIPTS or not equals or not python:
+    if name not in MODULES or not equals or not python:
         raise ConfigError(
             f"--peers {text!r}: NAME=PYTHON is needed, the Python of the peer's environment, "
-            f"where NAME is one of {', '.join(SCRIPTS)}"
+            f"where NAME is one of {', '.join(MODULES)}"
         )
     return name, python
 
@@ -45,7 +47,7 @@ class Peer:
     """A running peer with the model loaded.
 
     Args:
-        name: of `SCRIPTS`.
+        name: of `MODULES`.
         python: of an environment that has it installed.
         model: folder in the official layout.
         threads: for its arithmetic.
@@ -54,17 +56,19 @@ class Peer:
     def __init__(self, name: str, python: str, model: Path, threads: int) -> None:
         self.name = name
         self._folder = TemporaryDirectory(prefix="relmo-peer-")
-        self._errors = Path(self._folder.name) / "errors.txt"
-        script = Path(self._folder.name) / SCRIPTS[name]  # alone: it must not find our modules
-        shutil.copyfile(Path(__file__).with_name(script.name), script)
+        folder = Path(self._folder.name)
+        self._errors = folder / "errors.txt"
+        for file in (PROCESS, MODULES[name]):  # alone: they must not find our modules
+            shutil.copy(Path(__file__).parent / file, folder)
+        module = Path(MODULES[name]).stem
+        arguments = [module, str(model), str(threads), str(max(BATCHES))]
         try:
             with self._errors.open("wb") as errors:
                 self._process = subprocess.Popen(
-                    [python, script, model, str(threads)],
+                    [python, str(folder / PROCESS), *arguments],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=errors,
-                    cwd=self._folder.name,
                 )
         except OSError as error:
             self._folder.cleanup()
@@ -121,6 +125,9 @@ def export(model: str, folder: Path) -> None:
 
 
 def max_difference(ours: Sequence[Vectors], theirs: Sequence[Vectors]) -> float:
-    """Largest absolute difference of any number."""
+    """Largest absolute difference of any number; the shapes must be equal."""
+    wanted, found = [a.shape for a in ours], [b.shape for b in theirs]
+    if wanted != found:
+        raise PeerMissing(f"its vectors have the shapes {found}, ours {wanted}")
     pairs = zip(ours, theirs, strict=True)
     return max((float(np.abs(a - b).max(initial=0.0)) for a, b in pairs), default=0.0)
