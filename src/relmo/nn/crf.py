@@ -7,11 +7,8 @@ true for the first n tokens of each sentence.
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 
 from relmo.errors import ConfigError
 
@@ -54,8 +51,8 @@ class Crf(nn.Module):
         with torch.autocast(scores.device.type, enabled=False):
             steps = self._steps(NEVER)
             scores = _wide(scores).masked_fill(~mask.unsqueeze(2), 0)  # padding may hold NaN
-            total: Tensor = _LogSum.apply(scores, mask, *steps)  # type: ignore[no-untyped-call]
-            return (total - _path_score(scores, tags, mask, *steps)) * mask.any(1)
+            losses = _log_sum(scores, mask, *steps) - _path_score(scores, tags, mask, *steps)
+            return losses * mask.any(1)
 
     def decode(self, scores: Tensor, mask: Tensor) -> list[list[int]]:
         """The best sequence of allowed tags of each sentence, (B, T, K), (B, T) -> B lists."""
@@ -132,60 +129,16 @@ def _check_legal(value: Tensor, mask: Tensor) -> None:
         )
 
 
-class _LogSum(torch.autograd.Function):
-    """Log of the sum of exp(score) over all sequences, (B,).
-
-    Its gradients are the tags' and steps' shares of that sum, made in one pass from the back; plain
-    autograd finds the same, but walks the many small operations of each token once more.
-    """
-
-    @staticmethod
-    def forward(
-        ctx: Any,  # noqa: ANN401 - torch's own bag
-        scores: Tensor,
-        mask: Tensor,
-        transitions: Tensor,
-        start: Tensor,
-        end: Tensor,
-    ) -> Tensor:
-        ahead = _sums_ahead(scores, mask, transitions, start)  # (B, T, K)
-        total = torch.logsumexp(ahead[:, -1] + end, 1)  # (B,)
-        ctx.save_for_backward(scores, mask, transitions, end, ahead, total)
-        return total
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, weight: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
-        scores, mask, transitions, end, ahead, total = ctx.saved_tensors
-        behind = _sums_behind(scores, mask, transitions, end)  # (B, T, K)
-        there = (mask * weight.unsqueeze(1)).unsqueeze(2)  # (B, T, 1)
-        less = ahead - total[:, None, None]  # (B, T, K)
-        tags = (less + behind).exp() * there  # (B, T, K)
-        after = (scores + behind)[:, 1:].unsqueeze(2)  # (B, T - 1, 1, K)
-        steps = (less[:, :-1].unsqueeze(3) + transitions + after).exp()  # (B, T - 1, K, K)
-        last = (less[:, -1] + end).exp() * weight.unsqueeze(1)  # (B, K)
-        steps = (steps * there[:, 1:].unsqueeze(3)).sum((0, 1))  # (K, K)
-        return tags, None, steps, tags[:, 0].sum(0), last.sum(0)
-
-
-def _sums_ahead(scores: Tensor, mask: Tensor, transitions: Tensor, start: Tensor) -> Tensor:
-    """Log sums over all beginnings that lead to each tag, its own score counted, (B, T, K)."""
-    first, *others = scores.unbind(1)
-    sums = [first + start]  # (B, K) each
+def _log_sum(
+    scores: Tensor, mask: Tensor, transitions: Tensor, start: Tensor, end: Tensor
+) -> Tensor:
+    """Log of the sum of exp(score) over all sequences, (B,)."""
+    first, *others = scores.unbind(1)  # slices one by one would each have a gradient of full size
+    total = first + start  # (B, K): of all sequences that end in each tag
     for own, there in zip(others, mask.unsqueeze(2).unbind(1)[1:], strict=True):
-        longer = torch.logsumexp(sums[-1].unsqueeze(2) + transitions, 1) + own
-        sums.append(torch.where(there, longer, sums[-1]))
-    return torch.stack(sums, 1)
-
-
-def _sums_behind(scores: Tensor, mask: Tensor, transitions: Tensor, end: Tensor) -> Tensor:
-    """Log sums over all ways on from each tag, its own score not counted, (B, T, K)."""
-    sums = [end.expand_as(scores[:, 0])]  # (B, K) each, the last first
-    later = zip(scores.unbind(1)[:0:-1], mask.unsqueeze(2).unbind(1)[:0:-1], strict=True)
-    for own, there in later:
-        longer = torch.logsumexp((sums[-1] + own).unsqueeze(1) + transitions, 2)
-        sums.append(torch.where(there, longer, end))
-    return torch.stack(sums[::-1], 1)
+        longer = torch.logsumexp(total.unsqueeze(2) + transitions, 1) + own
+        total = torch.where(there, longer, total)
+    return torch.logsumexp(total + end, 1)
 
 
 def _path_score(

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 
 import numpy as np
 import torch
-from torch import Tensor
+from numpy.typing import NDArray
+from torch import Tensor, nn
 
 from relmo.elmo import Elmo
 from relmo.nn.blocks.tokens import InputSettings, TokenBatch, TokenInput
 from relmo.tasks.static_vectors import StaticVectors
+from relmo.text.tokenize import TreebankTokenizer
 
 Words = tuple[str, ...]
 MAX_LETTERS = 30
 """Letters of a word that a model's own character CNN reads."""
+MAX_KNOWN = 1_000_000
+"""Words whose rows and letters are remembered, in some 150 MB; past it they are looked up anew."""
 
 
 class Letters:
@@ -50,30 +55,22 @@ class Inputs:
         device: torch.device,
     ) -> None:
         self.static, self.letters, self.layers, self.device = static, letters, layers, device
+        self._known = _KnownWords(static, letters)
 
     def __call__(self, sentences: Sequence[Words]) -> TokenBatch:
         """A batch of sentences."""
-        B, T = len(sentences), max(map(len, sentences), default=0)
-        static = np.zeros((B, T), np.int64)
-        mask = np.zeros((B, T), bool)
-        for b, sentence in enumerate(sentences):
-            static[b, : len(sentence)] = self.static.rows(sentence)
-            mask[b, : len(sentence)] = True
+        lengths = np.array([len(s) for s in sentences], np.int64)
+        mask = np.arange(lengths.max(initial=1)) < lengths[:, None]  # (B, T), T from 1 on
+        known = self._known = self._known.or_fresh()
+        numbers = np.zeros(mask.shape, np.int64)
+        numbers[mask] = [known[word] for word in chain.from_iterable(sentences)]
+        letters = None if self.letters is None else torch.from_numpy(known.letters_of(numbers))
         return TokenBatch(
-            static=torch.from_numpy(static).to(self.device),
-            letters=None if self.letters is None else self._spell(self.letters, sentences, T),
-            layers=None if self.layers is None else self.layers(sentences),
+            static=torch.from_numpy(known.rows[numbers]).to(self.device),
+            letters=None if letters is None else letters.to(self.device).long(),
+            layers=None if self.layers is None else _at_least_one(self.layers(sentences)),
             mask=torch.from_numpy(mask).to(self.device),
         )
-
-    def _spell(self, letters: Letters, sentences: Sequence[Words], T: int) -> Tensor:
-        spelled = [[letters.ids(word) for word in sentence] for sentence in sentences]
-        C = max((len(ids) for sentence in spelled for ids in sentence), default=1)
-        table = np.zeros((len(sentences), T, max(C, 3)), np.int64)  # (B, T, C)
-        for b, sentence in enumerate(spelled):
-            for t, ids in enumerate(sentence):
-                table[b, t, : len(ids)] = ids
-        return torch.from_numpy(table).to(self.device)
 
     def make_module(
         self, settings: InputSettings, elmo_shape: tuple[int, int] | None
@@ -82,6 +79,54 @@ class Inputs:
         num_letters = 0 if self.letters is None else len(self.letters)
         table = torch.from_numpy(self.static.table.copy())
         return TokenInput(settings, table, num_letters, elmo_shape)
+
+
+def _at_least_one(layers: Tensor) -> Tensor:
+    """Layers (L + 1, B, T, D) with T from 1 on, where sentences have no words at all."""
+    return layers if layers.shape[2] else nn.functional.pad(layers, (0, 0, 0, 1))
+
+
+def split_text(text: str) -> list[str]:
+    """Words of plain text, split as the tasks' data are: close to the Penn Treebank."""
+    return [token.text for token in TreebankTokenizer().tokens(text)]
+
+
+class _KnownWords(dict[str, int]):
+    """Words met so far -> numbers from 1 on, by which their rows and letters are found; 0 fills up.
+
+    Args:
+        static: vectors of known words.
+        letters: of a model that spells, else None.
+    """
+
+    def __init__(self, static: StaticVectors, letters: Letters | None) -> None:
+        super().__init__()
+        self.static, self.letters = static, letters
+        self.rows = np.zeros(1024, np.int64)
+        self.num_letters = np.zeros(1024, np.int64)
+        self.ids = np.zeros((1024, MAX_LETTERS if letters else 0), np.int32)
+
+    def __missing__(self, word: str) -> int:
+        number = len(self) + 1
+        if number == len(self.rows):
+            double = [np.concatenate([a, np.zeros_like(a)]) for a in (self.rows, self.num_letters)]
+            self.rows, self.num_letters = double
+            self.ids = np.concatenate([self.ids, np.zeros_like(self.ids)])
+        self.rows[number] = self.static.rows([word])[0]
+        ids = [] if self.letters is None else self.letters.ids(word)
+        self.num_letters[number] = len(ids)
+        self.ids[number, : len(ids)] = ids
+        self[word] = number
+        return number
+
+    def letters_of(self, numbers: NDArray[np.int64]) -> NDArray[np.int32]:
+        """(B, T) numbers -> (B, T, C) character ids, of as many letters as are needed."""
+        C = max(3, int(self.num_letters[numbers].max(initial=0)))
+        return self.ids[numbers, :C]
+
+    def or_fresh(self) -> _KnownWords:
+        """These, unless they have become too many."""
+        return self if len(self) < MAX_KNOWN else _KnownWords(self.static, self.letters)
 
 
 def layers_of(elmo: Elmo, is_trained: bool = False) -> Callable[[Sequence[Words]], Tensor]:

@@ -156,6 +156,8 @@ class _Letters(nn.Module):
         """One vector per word from its letters."""
         B, T, C = letters.shape
         embedded = self.embedding(letters.reshape(B * T, C))  # (BT, C, E)
-        responses = self.conv(embedded.mT)  # (BT, F, C)
-        found: Tensor = torch.relu(responses.amax(-1)).view(B, T, -1)  # (B, T, F)
-        return found
+        responses = self.conv(embedded.mT)[..., :C]  # (BT, F, C); an even window gives one more
+        # Past its end a word would answer with the bias, if a longer word stands in the batch.
+        past = (letters == 0).view(B * T, 1, C)
+        found: Tensor = torch.relu(responses.masked_fill(past, float("-inf")).amax(-1))  # (BT, F)
+        return found.view(B, T, -1)

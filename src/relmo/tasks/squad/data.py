@@ -119,6 +119,23 @@ def split_by_title(
     return tuple(parts[0]), tuple(parts[1])
 
 
+def answer_spans(question: Question, everywhere: bool) -> list[tuple[int, int]]:
+    """First and last tokens of a question's answers, each span once.
+
+    Args:
+        question: with its answers.
+        everywhere: all places of the context where an answer's words stand, besides the marked one.
+    """
+    marked = [(a.first_token, a.last_token) for a in question.answers]
+    if not everywhere:
+        return list(dict.fromkeys(marked))
+    words = question.context.words
+    found: dict[tuple[int, int], None] = {}
+    for first, last in dict.fromkeys(marked):
+        found.update(dict.fromkeys(_same_words(words, first, last)))
+    return list(found)
+
+
 class _Reader:
     """Reads one file; what is wrong is named by the file and the place in it."""
 
@@ -213,6 +230,16 @@ def _kind(value: object) -> str:
 def _is_exact(question: Question, answer: Answer) -> bool:
     """Whether the tokens say just what the answer says."""
     return question.context.span_text(answer.first_token, answer.last_token) == answer.text
+
+
+def _same_words(words: tuple[str, ...], first: int, last: int) -> Iterator[tuple[int, int]]:
+    """All runs of words that are those from first to last, that one among them."""
+    wanted = words[first : last + 1]
+    at = -1
+    for _ in range(words.count(wanted[0])):
+        at = words.index(wanted[0], at + 1)
+        if words[at : at + len(wanted)] == wanted:
+            yield at, at + len(wanted) - 1
 
 
 def _lot(title: str, seed: int) -> float:

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from relmo.errors import ConfigError, DataError, TextError
-from relmo.tasks.squad.data import read_questions, split_by_title
+from relmo.tasks.squad.data import answer_spans, read_questions, split_by_title
 from relmo.text.tokenize import WhitespaceTokenizer
 
 CONTEXT = "Ada's cat, Mo 🐈, sat on the well-known mat in 1843."
@@ -168,3 +168,19 @@ def test_all_or_nothing_can_be_held_out(write):
     assert split_by_title(questions, 1.0) == ((), questions)
     with pytest.raises(ConfigError, match="held_out is 1.5"):
         split_by_title(questions, 1.5)
+
+
+def test_the_words_of_an_answer_are_found_wherever_they_stand(write):
+    context = "Mo Mo sat, Mo Mo sat; Mo sat."
+    path = write(squad(qa(text="Mo sat", start=3), context=context))
+    (question,), _ = read_questions(path)
+    assert answer_spans(question, everywhere=False) == [(1, 2)]
+    assert answer_spans(question, everywhere=True) == [(1, 2), (5, 6), (8, 9)]
+
+
+def test_an_answer_that_several_people_gave_is_one_span(write):
+    given = qa(text="Mo", start=0)
+    given["answers"] += [{"text": "Mo", "answer_start": 0}, {"text": "Mo sat", "answer_start": 0}]
+    (question,), _ = read_questions(write(squad(given, context="Mo sat. Mo ran.")))
+    assert answer_spans(question, everywhere=False) == [(0, 0), (0, 1)]
+    assert answer_spans(question, everywhere=True) == [(0, 0), (3, 3), (0, 1)]

@@ -1,0 +1,147 @@
+"""Files of columns -> tagged sentences; bad rows named by file and line."""
+
+import gzip
+import lzma
+
+import pytest
+
+from relmo.errors import ConfigError, DataError, TextError
+from relmo.tasks.ner.data import TaggedSentence, read_columns, read_conllu
+
+TWO = [
+    TaggedSentence(("Ann", "sings"), ("B-PER", "O")),
+    TaggedSentence(("Oslo",), ("B-LOC",)),
+]
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(text, name="data.txt"):
+        path = tmp_path / name
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return path
+
+    return write
+
+
+def conllu_line(number, word="w", upos="NOUN", xpos="NN"):
+    return "\t".join([str(number), word, "_", upos, xpos, "_", "0", "root", "_", "_"])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Ann B-PER\nsings O\n\nOslo B-LOC\n",
+        "Ann\tB-PER\nsings\tO\n\nOslo\tB-LOC",
+        "Ann   B-PER \nsings \t O\n \t\n\n\nOslo B-LOC\n\n\n",
+        "\ufeffAnn B-PER\r\nsings O\r\n\r\nOslo B-LOC\r\n",
+        "-DOCSTART- -X-\n\nAnn B-PER\nsings O\n-DOCSTART-\nOslo B-LOC\n",
+        "Ann NNP B-NP B-PER\nsings VBZ B-VP O\n\nOslo NNP B-NP B-LOC\n",
+    ],
+    ids=["spaces", "tabs", "ragged", "windows", "documents", "four"],
+)
+def test_the_same_sentences_come_from_columns_of_any_kind(text, write):
+    assert read_columns(write(text)) == TWO
+
+
+def test_columns_can_be_named_from_either_end(write):
+    path = write("1 x Ann NNP\n2 O sings VBZ\n")
+    assert read_columns(path, 2, 1) == [TaggedSentence(("Ann", "sings"), ("x", "O"))]
+    assert read_columns(path, -2, 1) == read_columns(path, 2, 1)
+
+
+def test_words_hold_spaces_where_tabs_part_the_columns(write):
+    found = read_columns(write("New York\tLOC\n is \tO\n"))
+    assert found == [TaggedSentence(("New York", "is"), ("LOC", "O"))]
+
+
+def test_a_no_break_space_and_other_odd_characters_stay_in_their_word(write):
+    words = ("8\xa01/2", "👩‍🚀", "a\u2028b", "é", "שלום", "#", "\xa0", "w" * 400)
+    text = "".join(f"{word} X\n" for word in words)
+    assert read_columns(write(text)) == [TaggedSentence(words, ("X",) * len(words))]
+
+
+def test_a_hash_is_a_word_where_the_file_is_not_conllu(write):
+    assert read_columns(write("# O\n1 O\n"))[0].words == ("#", "1")
+
+
+@pytest.mark.parametrize(("suffix", "pack"), [(".gz", gzip.compress), (".xz", lzma.compress)])
+def test_a_packed_file_reads_like_a_plain_one(suffix, pack, write):
+    path = write(pack(b"Ann B-PER\nsings O\n\nOslo B-LOC\n"), "data.txt" + suffix)
+    assert read_columns(path) == read_columns(str(path)) == TWO
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "line 1: no sentence"),
+        ("\n\n-DOCSTART- O\n", "line 1: no sentence"),
+        ("\nAnn\n", "line 2: 1 column parted by spaces, which hold no word"),
+        ("Ann O\n\nsings\n", "line 3: 1 column parted by spaces, but 2 in line 1"),
+        ("Ann O\nsings VBZ O\n", "line 2: 3 columns parted by spaces, but 2 in line 1"),
+        ("Ann\tO\nsings O\n", "line 2: 1 column parted by tabs, but 2 in line 1"),
+        ("Ann\tO\n\tO\n", "line 2: the word is empty"),
+        ("Ann\tO\nsings\t\n", "line 2: the tag is empty"),
+        (b"Ann O\nsi\xffngs O\n", "line 2: not UTF-8 .*0xff in position 2"),
+        ("Ann O\n".encode("utf-16"), "line 1: not UTF-8"),
+    ],
+)
+def test_a_bad_row_is_named_by_file_and_line(text, message, write):
+    with pytest.raises(DataError, match=rf"data\.txt, {message}"):
+        read_columns(write(text))
+
+
+@pytest.mark.parametrize("columns", [(0, 2), (-3, 1), (0, 0), (1, -1), (0, -2)])
+def test_columns_that_are_not_there_or_the_same_are_named(columns, write):
+    with pytest.raises(DataError, match="line 1: 2 columns .* name other columns"):
+        read_columns(write("Ann O\n"), *columns)
+
+
+def test_a_file_that_cannot_be_read_is_named(write, tmp_path):
+    with pytest.raises(TextError, match=r"missing\.txt: cannot be read"):
+        read_columns(tmp_path / "missing.txt")
+    with pytest.raises(TextError, match=r"cut\.gz: cannot be read"):
+        read_columns(write(gzip.compress(b"Ann O\n" * 99)[:-9], "cut.gz"))
+
+
+def test_conllu_gives_words_with_either_tag(write):
+    text = "# text = aux bois\n" + "\n".join(
+        [
+            conllu_line("1-2", "aux"),
+            conllu_line(1, "à", "ADP", "IN"),
+            conllu_line(2, "les", "DET", "DT"),
+            conllu_line("2.1", "ghost"),
+            "#no space needed",
+            conllu_line(3, "bois noirs", "NOUN", "NNS"),
+            "",
+            conllu_line(1, "#", "SYM", "SYM"),
+        ]
+    )
+    words = [("à", "les", "bois noirs"), ("#",)]
+    upos = [("ADP", "DET", "NOUN"), ("SYM",)]
+    xpos = [("IN", "DT", "NNS"), ("SYM",)]
+    path = write(text)
+    assert read_conllu(path) == [TaggedSentence(*each) for each in zip(words, upos, strict=True)]
+    assert read_conllu(path, "xpos") == [
+        TaggedSentence(*each) for each in zip(words, xpos, strict=True)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("# only a comment\n", "line 1: no sentence"),
+        ("# c\n1\tw\n", "line 2: 2 columns parted by tabs; CoNLL-U has 10"),
+        (conllu_line("x"), "line 1: 'x' is no number of a word"),
+        (conllu_line(1, ""), "line 1: the word is empty"),
+        (conllu_line(1, upos="_"), "line 1: the word has no UPOS"),
+    ],
+)
+def test_a_bad_row_of_conllu_is_named(text, message, write):
+    with pytest.raises(DataError, match=rf"data\.txt, {message}"):
+        read_conllu(write(text))
+
+
+def test_conllu_has_two_columns_of_tags(write):
+    with pytest.raises(ConfigError, match="choose one of upos, xpos"):
+        read_conllu(write(conllu_line(1)), "lemma")

@@ -1,0 +1,185 @@
+"""Question answering as a task: parts, training, and a model that is taken up again."""
+
+import json
+import random
+from dataclasses import replace
+
+import pytest
+import torch
+
+from relmo.errors import ConfigError
+from relmo.tasks.inputs import Inputs
+from relmo.tasks.run import load_task, load_task_recipe, make_task_recipe, read_parts, train_task
+from relmo.tasks.squad.data import Question
+from relmo.tasks.squad.task import SquadTask
+from relmo.tasks.static_vectors import random_vectors
+
+KINDS = {
+    "colour": ["red", "blue", "green"],
+    "animal": ["cat", "dog", "brown owl"],
+    "place": ["York", "New York", "Rome"],
+}
+FILLERS = ["one", "day", "it", "was", "there", "and", "then", "so", "it", "went", "on", "é🐈"]
+RECIPE = {
+    "input": {"letters": 4, "place": "both"},
+    "model": {"cell_width": 12, "hidden_width": 16, "dropout": 0.1},
+    "batch": {"size": 16, "max_length": 30},
+    "training": {"epochs": 8, "log_every": 5},
+    "optimizer": {"learning_rate": 1e-2},
+}
+
+
+def paragraph(rng, name):
+    """Each kind of thing once, anywhere; the question says which kind is meant."""
+    things = {kind: rng.choice(words) for kind, words in KINDS.items()}
+    words = [*things.values(), *rng.choices(FILLERS, k=rng.randint(2, 8))]
+    rng.shuffle(words)
+    context = " ".join(words)
+    qas = [
+        {
+            "id": f"{name} {kind}",
+            "question": f"Which {kind}?",
+            "answers": [{"text": thing, "answer_start": f" {context} ".index(f" {thing} ")}],
+        }
+        for kind, thing in things.items()
+    ]
+    return {"context": context, "qas": qas}
+
+
+def write_part(path, num_articles, seed):
+    rng = random.Random(seed)
+    articles = [
+        {"title": f"{seed} {n}", "paragraphs": [paragraph(rng, f"{seed} {n} {k}") for k in "ab"]}
+        for n in range(num_articles)
+    ]
+    path.write_text(json.dumps({"data": articles}))
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """A folder as SQuAD comes: no test part."""
+    folder = tmp_path_factory.mktemp("squad")
+    write_part(folder / "train-v1.1.json", 60, 1)
+    write_part(folder / "dev-v1.1.json", 10, 2)
+    return folder
+
+
+@pytest.fixture(scope="module", params=["baseline", "elmo"])
+def trained(request, data, tmp_path_factory, tiny):
+    """A trained model's folder, its scores and the ELMo model that it reads with."""
+    elmo = tiny if request.param == "elmo" else None
+    output = tmp_path_factory.mktemp(request.param) / "run"
+    recipe = make_task_recipe("squad", RECIPE, "test")
+    lines = []
+    scores = train_task("squad", recipe, data, output, elmo=elmo, device="cpu", report=lines.append)
+    return output, scores, elmo, lines
+
+
+def asked(data):
+    return read_parts("squad", data)["test"]
+
+
+def test_the_loss_falls_and_answers_become_right(trained):
+    _, scores, _, lines = trained
+    losses = [line["mean_loss"] for line in lines if "mean_loss" in line]
+    assert losses[-1] < losses[0] / 4
+    assert scores["dev_f1"] >= 90
+    assert scores["test_f1"] >= 90
+    assert 85 <= scores["test_exact_match"] <= 100
+
+
+def test_a_model_taken_up_again_says_the_same(trained, data):
+    folder, scores, elmo, _ = trained
+    task = load_task(folder, elmo=elmo, device="cpu")
+    examples = asked(data)
+    answers = task.predict(examples)
+    assert answers == load_task(folder, elmo=elmo, device="cpu").predict(examples)
+    assert task.scores(examples, answers)["f1"] == pytest.approx(scores["test_f1"])
+    assert all(a in e.context.text for a, e in zip(answers, examples, strict=True))
+
+
+def test_neighbours_do_not_change_an_answer(trained, data):
+    folder, _, elmo, _ = trained
+    task = load_task(folder, elmo=elmo, device="cpu")
+    examples = asked(data)
+    assert [task.predict([e])[0] for e in examples] == task.predict(examples)
+
+
+def test_odd_questions_are_answered(trained, data):
+    folder, _, elmo, _ = trained
+    task = load_task(folder, elmo=elmo, device="cpu")
+    one = asked(data)[0]
+    nothing = replace(one.context, text="", words=(), starts=one.context.starts[:0])
+    odd = [
+        replace(one, words=()),
+        replace(one, context=nothing),
+        replace(one, words=("😀" * 99, "שלום", "e\u0301")),
+    ]
+    first, empty, last = task.predict(odd)
+    assert first in one.context.text
+    assert last in one.context.text
+    assert empty == ""
+    assert task.predict([replace(one, context=nothing)]) == [""]
+    assert task.predict([replace(one, words=())]) == [first]
+
+
+def test_whole_articles_are_held_out_where_there_is_no_test_part(data):
+    parts = read_parts("squad", data)
+    titles = {part: {q.title for q in found} for part, found in parts.items()}
+    assert not titles["train"] & titles["dev"]
+    assert len(titles["train"] | titles["dev"]) == 60
+    assert titles["dev"]
+    assert len(parts["test"]) == 60
+    assert {t.partition(" ")[0] for t in titles["test"]} == {"2"}
+
+
+def test_three_files_are_the_three_parts(tmp_path):
+    for seed, name in enumerate(("train", "dev", "test")):
+        write_part(tmp_path / f"{name}.json", 2 + seed, seed)
+    found = {part: len(questions) for part, questions in read_parts("squad", tmp_path).items()}
+    assert found == {"train": 12, "dev": 18, "test": 24}
+
+
+def test_too_few_articles_to_hold_some_out_are_an_error(tmp_path):
+    for seed, name in enumerate(("train", "dev")):
+        write_part(tmp_path / f"{name}.json", 1, seed)
+    with pytest.raises(ConfigError, match="1 training articles are too few"):
+        read_parts("squad", tmp_path)
+
+
+def make_task(examples: list[Question], **changes) -> SquadTask:
+    recipe = make_task_recipe("squad", {**RECIPE, **changes}, "test")
+    inputs = Inputs(random_vectors(["Which", "it"], 5), None, None, torch.device("cpu"))
+    settings = replace(recipe.input, letters=0)
+    tokens = inputs.make_module(settings, None)
+    return SquadTask(recipe.model, {}, inputs, tokens, examples, examples, recipe.batch)
+
+
+def test_long_contexts_are_left_out_of_training_alone(data):
+    examples = asked(data)
+    task = make_task(examples, batch={"size": 4, "max_length": 8})
+    assert 0 < len(task.train) < len(examples)
+    assert max(map(task.length, task.train)) <= 8
+    assert len(task.dev) == len(task.predict(task.dev)) == len(examples)
+
+
+@pytest.mark.parametrize(("everywhere", "num_spans"), [(True, 2), (False, 1)])
+def test_all_places_of_an_answer_are_learned_from_where_asked_for(tmp_path, everywhere, num_spans):
+    context = "it saw York and York saw it"
+    answers = [{"text": "York", "answer_start": 7}]
+    qas = [{"id": "a", "question": "Which?", "answers": answers}]
+    articles = [{"title": "t", "paragraphs": [{"context": context, "qas": qas}]}]
+    path = tmp_path / "train.json"
+    path.write_text(json.dumps({"data": articles}))
+    examples = SquadTask.read(path, "train")
+    model = {**RECIPE["model"], "all_occurrences": everywhere}
+    spans, is_span = make_task(examples, model=model)._spans(examples)
+    assert is_span.tolist() == [[True] * num_spans]
+    assert spans.tolist() == [[[2, 2], [4, 4]][:num_spans]]
+
+
+def test_the_recipe_of_the_package_is_the_papers():
+    recipe = load_task_recipe("squad")
+    assert (recipe.model.cell_width, recipe.model.hidden_width) == (90, 180)
+    assert (recipe.input.place, recipe.input.l2, recipe.input.tune_static) == ("both", 0.0, False)
+    assert recipe.batch.max_length == 400
