@@ -26,10 +26,17 @@ from relmo.errors import ConfigError, TextError
 from relmo.kernels.cpu_products import Precision
 from relmo.language_model import LanguageModel
 from relmo.nn.bilm import BiLM, initialize
-from relmo.nn.choice import check_dtype, check_layers, choose_layers, split_layers
+from relmo.nn.choice import (
+    begin_split,
+    check_dtype,
+    check_layers,
+    choose_layers,
+    split_layers,
+)
 from relmo.nn.lm_head import LmHead
 from relmo.nn.pooling import Pooling, check_pooling, normalize, pool
 from relmo.nn.reader import PrecisionChoice, Reader, check_precision
+from relmo.nn.transfer import onto
 from relmo.nn.word_memo import WordMemo
 from relmo.progress import progress
 from relmo.text.batches import in_windows, index_words, map_batches, plan_batches
@@ -46,7 +53,7 @@ from relmo.weights.untrained import UNTRAINED, small_config
 
 BATCH_TOKENS = 2048
 """Padded tokens per batch on a CPU: bounds memory."""
-GPU_BATCH_TOKENS = 32_768
+GPU_BATCH_TOKENS = 65_536
 """Padded tokens per batch on a GPU, where a step of few rows costs as much as one of many."""
 WINDOW_BATCHES = 4
 """Batches of a stream that are sorted by length together: bounds memory, fills batches."""
@@ -220,7 +227,7 @@ class Elmo:
         else:
             assert self.lexicon is not None
             ids = self.lexicon.rows(words)
-        return torch.from_numpy(ids).to(self.device)
+        return onto(ids, self.device)
 
     def is_cut(self, word: str) -> bool:
         """Whether the word is longer than the model's character limit, so that its end is lost."""
@@ -231,7 +238,7 @@ class Elmo:
         found = index_words(sentences)
         return Batch(
             words=self.spell(found.words),
-            index=torch.from_numpy(found.index).to(self.device),
+            index=onto(found.index, self.device),
             lengths=torch.from_numpy(found.lengths),
         )
 
@@ -281,7 +288,7 @@ class Elmo:
             for window in in_windows(words, lambda sentence: len(sentence) + 2, window_tokens):
                 lengths = [len(sentence) + 2 for sentence in window]
                 plan = plan_batches(lengths, tokens, batch_sentences)
-                yield from map_batches(window, plan, lambda w: self._embed(w, layers, dtype))
+                yield from map_batches(window, plan, lambda w: self._begin(w, layers, dtype))
 
         return run()
 
@@ -304,7 +311,7 @@ class Elmo:
         """All layers of one batch of token lists as tensors, boundaries and padding included."""
         found = index_words(sentences)
         vectors = self.memo.vectors(found.words)  # (U, P)
-        x = vectors[torch.from_numpy(found.index).to(vectors.device)]  # (B, T, P)
+        x = vectors[onto(found.index, vectors.device)]  # (B, T, P)
         return self.reader.read(x, torch.from_numpy(found.lengths), state)
 
     def encode(
@@ -352,13 +359,16 @@ class Elmo:
         result = result[0] if isinstance(texts, str) else result
         return torch.from_numpy(result).to(self.device) if convert_to_tensor else result
 
-    def _embed(
+    def _begin(
         self, words: Sequence[Sequence[str]], layers: LayerChoice, dtype: VectorDtype
-    ) -> list[Vectors]:
-        """Chosen layers of a batch, halved where memory is short; only those leave the device."""
+    ) -> Callable[[], list[Vectors]]:
+        """Start chosen layers of a batch, halved where memory is short.
+
+        Only what was chosen leaves the device; what is given back waits for it.
+        """
         try:
             values = self.layers(words)[0].values  # (L + 1, B, T, D)
-            return split_layers(choose_layers(values, layers), words, dtype)
+            return begin_split(choose_layers(values, layers), words, dtype)
         except (MemoryError, RuntimeError) as error:  # torch has no other type for it on a CPU
             if "alloc" not in str(error) and not isinstance(error, MemoryError):
                 raise
@@ -368,8 +378,8 @@ class Elmo:
                     f"split long lines"
                 ) from error
         half = len(words) // 2
-        parts = words[:half], words[half:]
-        return [vectors for part in parts for vectors in self._embed(part, layers, dtype)]
+        parts = [self._begin(part, layers, dtype)() for part in (words[:half], words[half:])]
+        return lambda: [vectors for part in parts for vectors in part]
 
 
 def _sentences_of(text: str, number: int) -> list[str]:

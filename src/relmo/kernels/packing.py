@@ -29,13 +29,12 @@ class Packing(NamedTuple):
 def pack(lengths: Tensor, T: int) -> Packing:
     """Plan for sentences of these lengths, (B,), padded to T tokens."""
     order = torch.argsort(lengths, descending=True, stable=True)  # (B,)
-    sorted_lengths = lengths[order]
-    steps = torch.arange(int(sorted_lengths[0]) if len(order) else 0)
-    is_alive = sorted_lengths > steps.unsqueeze(1)  # (steps, B)
-    step, rank = is_alive.nonzero(as_tuple=True)  # each (S,)
-    row = order[rank] * T
-    ahead, behind = row + step, row + sorted_lengths[rank] - 1 - step
-    return Packing(is_alive.sum(1).tolist(), order, ahead, behind)
+    ends = torch.bincount(lengths)  # (longest + 1,): sentences of each length
+    alive = len(lengths) - ends.cumsum(0)[:-1]  # (steps,): sentences longer than t
+    step = torch.repeat_interleave(alive)  # (S,): 0, 0, 0, 1, 1, …
+    rank = torch.arange(len(step)) - (alive.cumsum(0) - alive)[step]  # (S,): 0, 1, 2, 0, 1, …
+    first = (order * T)[rank]  # (S,): row of the sentence's first token
+    return Packing(alive.tolist(), order, first + step, first + lengths[order][rank] - 1 - step)
 
 
 def blocks_of(alive: Sequence[int], tokens: int) -> list[list[int]]:

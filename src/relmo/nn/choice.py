@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import get_args
+from collections.abc import Callable, Sequence
+from typing import cast, get_args
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from relmo.errors import ConfigError
+from relmo.nn.transfer import from_device
 from relmo.types import LayerChoice, VectorDtype, Vectors
 
 
@@ -44,5 +45,18 @@ def split_layers(
     values: Tensor, sentences: Sequence[Sequence[str]], dtype: VectorDtype = "float32"
 ) -> list[Vectors]:
     """(…, B, T, D) of a padded batch -> (…, T, D) of each sentence, without its boundaries."""
-    array = values.to(torch.float16 if dtype == "float16" else torch.float32).cpu().numpy()
-    return [array[..., b, 1 : len(s) + 1, :].copy() for b, s in enumerate(sentences)]
+    return begin_split(values, sentences, dtype)()
+
+
+def begin_split(
+    values: Tensor, sentences: Sequence[Sequence[str]], dtype: VectorDtype
+) -> Callable[[], list[Vectors]]:
+    """Start `split_layers`; what is given back waits for the vectors."""
+    wait = from_device(values.to(torch.float16 if dtype == "float16" else torch.float32))
+    lengths = [len(sentence) for sentence in sentences]
+
+    def split() -> list[Vectors]:
+        array = cast("Vectors", wait())
+        return [array[..., b, 1 : length + 1, :].copy() for b, length in enumerate(lengths)]
+
+    return split

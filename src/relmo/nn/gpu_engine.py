@@ -9,6 +9,7 @@ from relmo.kernels.packing import pack
 from relmo.nn.bilm import BiLM
 from relmo.nn.hand_out import hand_out
 from relmo.nn.pair import stacked_weights
+from relmo.nn.transfer import onto
 from relmo.types import BiLmState, Layers, LstmState
 
 
@@ -37,8 +38,8 @@ class GpuEngine:
         config = self.bilm.config.lstm
         state = self.bilm.begin(state, B)
         plan = pack(lengths, T)
-        order, back = plan.order.to(x.device), torch.argsort(plan.order).to(x.device)
-        places = torch.stack([plan.ahead, plan.behind]).to(x.device)  # (2, S)
+        order, back = (onto(o, x.device) for o in (plan.order, torch.argsort(plan.order)))  # (B,)
+        places = onto(torch.stack([plan.ahead, plan.behind]), x.device)  # (2, S)
         read = x.reshape(B * T, P)[places].to(self.dtype)  # (2, S, P)
         outputs, hs, cs = [], [], []
         for depth, weights in enumerate(self._layers):

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from relmo.nn.transfer import onto
 from relmo.types import Layers
 
 
@@ -28,5 +29,5 @@ def hand_out(
     for depth, (forward, backward) in enumerate(outputs, 1):
         values[depth, ahead, :P] = forward
         values[depth, behind, P:] = backward
-    mask = (torch.arange(T) < lengths.unsqueeze(1)).to(x.device)  # (B, T)
+    mask = onto(torch.arange(T) < lengths.unsqueeze(1), x.device)  # (B, T)
     return Layers(values.view(len(values), B, T, 2 * P), mask)

@@ -9,14 +9,16 @@ remembered goes when they have changed. (Writing past torch's notice, as through
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from relmo.nn.bare import versions
+from relmo.nn.transfer import onto
 
 WORDS_AT_ONCE = {"cpu": 256, "cuda": 4096}
 """Words per pass through the token layer, by device: bounds the memory of the convolutions."""
@@ -53,7 +55,10 @@ class WordMemo:
 
     def clear(self) -> None:
         """Forget every word."""
-        self._row_of: OrderedDict[str, int] = OrderedDict()  # least recently used first
+        self._row_of: dict[str, int] = {}
+        self._words: list[str] = []  # the word of each row
+        self._used = np.zeros(self.capacity, np.int64)  # the call that last asked for each row
+        self._calls = 0
         self._table: Tensor | None = None  # (rows, P), grown as needed up to capacity
         self._weights: tuple[object, ...] = ()
 
@@ -61,31 +66,34 @@ class WordMemo:
         """Token vectors of words, (U, P), without gradient."""
         with torch.inference_mode(False), torch.no_grad():
             weights = versions(self.layer)
-            known, kept = self._recall(words, weights)
-            if kept is not None and len(known) == len(words):
+            rows, kept = self._recall(words, weights)  # (U,), (known, P)
+            if kept is not None and len(kept) == len(words):
                 return kept
-            new = sorted(set(range(len(words))) - set(known))
+            new = np.flatnonzero(rows < 0).tolist()
             fresh = self._compute([words[i] for i in new])  # (new, P)
             self._remember([words[i] for i in new], fresh, weights)
             if kept is None:
                 return fresh
             result = fresh.new_empty(len(words), fresh.shape[1])  # (U, P)
-            result[known], result[new] = kept, fresh
+            result[onto(rows >= 0, fresh.device)] = kept
+            result[onto(rows < 0, fresh.device)] = fresh
             return result
 
     def _recall(
         self, words: Sequence[str], weights: tuple[object, ...]
-    ) -> tuple[list[int], Tensor | None]:
-        """Positions of the words that are known, and their vectors (known, P)."""
+    ) -> tuple[NDArray[np.int64], Tensor | None]:
+        """The row of each word, -1 for one that is not known, and vectors (known, P)."""
         with self._lock:
             if weights != self._weights:
                 self.clear()
-            known = [i for i, word in enumerate(words) if word in self._row_of]
-            if not known or self._table is None:
-                return [], None
-            for i in known:
-                self._row_of.move_to_end(words[i])
-            return known, self._table[[self._row_of[words[i]] for i in known]]
+            find = self._row_of.get
+            rows = np.array([find(word, -1) for word in words], np.int64)
+            known = rows[rows >= 0]
+            if not len(known) or self._table is None:
+                return np.full(len(words), -1), None
+            self._calls += 1
+            self._used[known] = self._calls
+            return rows, self._table[onto(known, self._table.device)]
 
     def _compute(self, words: Sequence[str]) -> Tensor:
         """Through the layer, words of like length together so that short ones stay cheap."""
@@ -113,18 +121,26 @@ class WordMemo:
             place_of = {w: i for i, w in enumerate(words) if len(w) <= LONGEST}
             kept = [w for w in place_of if w not in self._row_of][-self.capacity :]
             self._grow(len(self._row_of) + len(kept), like=vectors)
-            rows = [self._free_row(word) for word in kept]
+            rows = self._rows_for(kept)
             if self._table is not None and kept:
-                self._table[rows] = vectors[[place_of[word] for word in kept]]
+                places = np.array([place_of[word] for word in kept])
+                self._table[onto(rows, vectors.device)] = vectors[onto(places, vectors.device)]
 
-    def _free_row(self, word: str) -> int:
-        """A row for a new word: the next one, or that of the word used longest ago."""
-        if len(self._row_of) < self.capacity:
-            row = len(self._row_of)
-        else:
-            _, row = self._row_of.popitem(last=False)
-        self._row_of[word] = row
-        return row
+    def _rows_for(self, words: Sequence[str]) -> NDArray[np.int64]:
+        """Rows for new words: free ones, then those of the words that were used longest ago."""
+        free = np.arange(len(self._words), min(self.capacity, len(self._words) + len(words)))
+        oldest = np.argsort(self._used[: len(self._words)], kind="stable")
+        rows = np.concatenate([free, oldest[: len(words) - len(free)]])
+        self._calls += 1
+        self._used[rows] = self._calls
+        for word, row in zip(words, rows.tolist(), strict=True):
+            if row < len(self._words):
+                del self._row_of[self._words[row]]
+                self._words[row] = word
+            else:
+                self._words.append(word)
+            self._row_of[word] = row
+        return rows
 
     def _grow(self, wanted: int, like: Tensor) -> None:
         rows = 0 if self._table is None else self._table.shape[0]

@@ -5,8 +5,10 @@ Nothing here knows of tensors: a plan is lists of positions, and a `Spelled` bat
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TypeVar
 
 import numpy as np
@@ -17,6 +19,8 @@ from relmo.text.characters import BEGIN_SENTENCE, END_SENTENCE
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+BEGUN = 1
+"""Batches that are begun before the one before them is waited for."""
 
 
 def plan_batches(
@@ -60,12 +64,26 @@ def in_windows(
 def map_batches(
     items: Sequence[Item],
     batches: Iterable[Sequence[int]],
-    run: Callable[[list[Item]], Sequence[Result]],
+    begin: Callable[[list[Item]], Callable[[], Sequence[Result]]],
 ) -> list[Result]:
-    """Run each batch of items and give the results in the order of the items."""
+    """Run each batch of items and give the results in the order of the items.
+
+    `begin` starts a batch and gives back what waits for its results; the next batch is begun before
+    they are waited for, so that a device does not stand still.
+    """
     results: dict[int, Result] = {}
+    under_way: deque[tuple[Sequence[int], Callable[[], Sequence[Result]]]] = deque()
+
+    def finish() -> None:
+        batch, wait = under_way.popleft()
+        results.update(zip(batch, wait(), strict=True))
+
     for batch in batches:
-        results.update(zip(batch, run([items[i] for i in batch]), strict=True))
+        under_way.append((batch, begin([items[i] for i in batch])))
+        if len(under_way) > BEGUN:
+            finish()
+    while under_way:
+        finish()
     return [results[i] for i in range(len(items))]
 
 
@@ -74,7 +92,7 @@ class WordIndex:
     """Sentences with boundaries, as rows of their distinct words."""
 
     words: list[str]
-    """U distinct words in order of first occurrence."""
+    """U distinct words: the two boundaries, then the others in order of first occurrence."""
     index: NDArray[np.int64]
     """(B, T) rows of `words`, 0 past the end of a sentence."""
     lengths: NDArray[np.int64]
@@ -83,10 +101,16 @@ class WordIndex:
 
 def index_words(sentences: Sequence[Sequence[str]]) -> WordIndex:
     """Put boundaries around the sentences and number their distinct words."""
-    row_of: dict[str, int] = {}
     lengths = np.array([len(sentence) + 2 for sentence in sentences], dtype=np.int64)  # (B,)
-    index = np.zeros((len(sentences), int(lengths.max(initial=0))), dtype=np.int64)  # (B, T)
-    for b, sentence in enumerate(sentences):
-        bounded = [BEGIN_SENTENCE, *sentence, END_SENTENCE]
-        index[b, : len(bounded)] = [row_of.setdefault(word, len(row_of)) for word in bounded]
-    return WordIndex(list(row_of), index, lengths)
+    index = np.zeros((len(lengths), int(lengths.max(initial=0))), dtype=np.int64)  # (B, T)
+    if not len(lengths):
+        return WordIndex([], index, lengths)
+    flat = list(chain.from_iterable(sentences))
+    words = list(dict.fromkeys(chain([BEGIN_SENTENCE, END_SENTENCE], flat)))
+    row_of = {word: row for row, word in enumerate(words)}
+    column = np.arange(index.shape[1])  # (T,)
+    last = lengths[:, None] - 1  # (B, 1)
+    rows = np.fromiter(map(row_of.__getitem__, flat), np.int64, len(flat))
+    index[(column > 0) & (column < last)] = rows
+    index[column == last] = row_of[END_SENTENCE]
+    return WordIndex(words, index, lengths)

@@ -33,6 +33,21 @@ def words_of(sentence: Sentence, number: int, tokenizer: Tokenizer) -> list[str]
             f"sentence {number} is {type(sentence).__name__}; give a string or a list of strings"
         )
     words = list(sentence)
+    if not _is_plain(words):
+        _check_words(words, number)
+    return words
+
+
+def _is_plain(words: list[str]) -> bool:
+    """Whether there are words alone, without spaces: what is usual is found out quickly."""
+    try:
+        return " ".join(words).split() == words
+    except TypeError:  # something that is no string
+        return False
+
+
+def _check_words(words: list[str], number: int) -> None:
+    """Raise TextError for what is no string; warn of a word that holds a space."""
     for position, word in enumerate(words):
         if not isinstance(word, str):
             raise TextError(
@@ -45,7 +60,6 @@ def words_of(sentence: Sentence, number: int, tokenizer: Tokenizer) -> list[str]
             f"sentence {number}: {spaced!r} holds a space and counts as one token; pass the text "
             f"as a string to have it split, or split it yourself"
         )
-    return words
 
 
 def _warn(message: str) -> None:

@@ -74,6 +74,16 @@ def test_the_least_recently_used_word_leaves_first():
     assert found.layer.seen == before + 1
 
 
+def test_more_new_words_than_there_is_room_for_leave_the_last_ones():
+    found = memo(3)
+    found.vectors(["a", "b"])
+    found.vectors(["c", "d", "e", "f", "g"])
+    before = found.layer.seen
+    found.vectors(["e", "f", "g"])
+    assert found.layer.seen == before
+    assert len(found) == 3
+
+
 def test_a_memo_of_no_room_keeps_nothing():
     found = memo(0)
     assert torch.equal(found.vectors(WORDS), found.vectors(WORDS))

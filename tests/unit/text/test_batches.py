@@ -38,15 +38,32 @@ def test_windows_keep_order_and_stay_near_the_limit(items, limit):
 
 
 def test_results_come_back_in_the_order_of_the_items():
-    assert map_batches("dacb", [[2, 0], [3, 1]], lambda batch: [x.upper() for x in batch]) == list(
-        "DACB"
-    )
+    def begin(batch):
+        return lambda: [letter.upper() for letter in batch]
+
+    assert map_batches("dacb", [[2, 0], [3, 1]], begin) == list("DACB")
+
+
+def test_a_batch_is_begun_before_the_one_before_it_is_waited_for():
+    events = []
+
+    def begin(batch):
+        events.append(f"begin {batch[0]}")
+
+        def wait():
+            events.append(f"wait {batch[0]}")
+            return batch
+
+        return wait
+
+    assert map_batches("abc", [[0], [1], [2]], begin) == list("abc")
+    assert events == ["begin a", "begin b", "wait a", "begin c", "wait b", "wait c"]
 
 
 def test_words_are_numbered_once_and_sentences_get_boundaries():
     found = index_words([["a", "b", "a"], []])
-    assert found.words == ["<S>", "a", "b", "</S>"]
-    assert found.index.tolist() == [[0, 1, 2, 1, 3], [0, 3, 0, 0, 0]]
+    assert found.words == ["<S>", "</S>", "a", "b"]
+    assert found.index.tolist() == [[0, 2, 3, 2, 1], [0, 1, 0, 0, 0]]
     assert found.lengths.tolist() == [5, 2]
 
 

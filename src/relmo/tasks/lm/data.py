@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from relmo.nn.lm_head import Sampler
+from relmo.nn.transfer import onto
 from relmo.text.characters import Characters
 from relmo.text.lexicon import UNKNOWN
 from relmo.text.lm_windows import Windows
@@ -148,7 +149,4 @@ class LmBatches:
             step += 1
 
     def _tensor(self, array: NDArray[np.generic]) -> Tensor:
-        tensor = torch.from_numpy(array)
-        if self.device.type == "cuda":
-            return tensor.pin_memory().to(self.device, non_blocking=True)
-        return tensor
+        return onto(array, self.device)
