@@ -16,9 +16,12 @@ from relmo import __version__
 from relmo.cli.bench import bench
 from relmo.cli.convert import convert
 from relmo.cli.embed import embed
+from relmo.cli.evaluate import evaluate
 from relmo.cli.info import info
 from relmo.cli.perplexity import perplexity
+from relmo.cli.predict import predict
 from relmo.cli.pretrain import pretrain
+from relmo.cli.train import train
 from relmo.errors import RelmoError, exit_code
 
 app = typer.Typer(
@@ -33,6 +36,9 @@ app.command()(convert)
 app.command()(info)
 app.command()(pretrain)
 app.command()(perplexity)
+app.command()(train)
+app.command()(evaluate)
+app.command()(predict)
 app.command()(bench)
 
 

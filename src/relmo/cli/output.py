@@ -26,6 +26,13 @@ def note(text: str) -> None:
         print(f"relmo: {text}", file=sys.stderr)  # noqa: T201 - this is the place that prints
 
 
+def say_line(values: Mapping[str, Any]) -> None:
+    """One line on standard error about a run: what a person wants to follow."""
+    shown = {k: v for k, v in values.items() if k not in ("loss", "rate")}
+    parts = [f"{k} {v:,.4g}" if isinstance(v, float) else f"{k} {v:,}" for k, v in shown.items()]
+    print("  ".join(parts), file=sys.stderr, flush=True)  # noqa: T201 - progress for a person
+
+
 def _readable(value: Any) -> str:  # noqa: ANN401 - any JSON
     if isinstance(value, bool):
         return "yes" if value else "no"

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from relmo.cli.output import note, say
+from relmo.cli.output import note, say, say_line
 
 Recipe = Annotated[str, typer.Option(help="Name of a recipe in the package, or a TOML file.")]
 Data = Annotated[list[str], typer.Option(help="Text files, folders or globs; may be repeated.")]
@@ -60,7 +59,6 @@ def _as_json(values: dict[str, Any]) -> None:
 
 
 def _as_line(values: dict[str, Any]) -> None:
-    """One line per report: what a person wants to follow."""
     if "corpus" in values:
         counts = values["corpus"]
         note(
@@ -68,6 +66,4 @@ def _as_line(values: dict[str, Any]) -> None:
             f"the vocabulary covers {values['coverage']:.2%}"
         )
         return
-    shown = {k: v for k, v in values.items() if k not in ("loss", "rate")}
-    parts = [f"{k} {v:,.4g}" if isinstance(v, float) else f"{k} {v:,}" for k, v in shown.items()]
-    print("  ".join(parts), file=sys.stderr, flush=True)  # noqa: T201 - progress for a person
+    say_line(values)

@@ -7,9 +7,10 @@ are scored; here are epochs, batches of like lengths, arithmetic and the best sc
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -18,6 +19,7 @@ from torch import Tensor, nn
 
 from relmo.errors import ConfigError
 from relmo.nn.scalar_mix import ScalarMix
+from relmo.tasks.parts import Part
 
 Example = TypeVar("Example")
 Prediction = TypeVar("Prediction")
@@ -92,6 +94,24 @@ class LabelledTask(ABC, Generic[Example, Prediction]):
         self, examples: Sequence[Example], predictions: Sequence[Prediction]
     ) -> dict[str, float]:
         """Figures of predictions beside the labels, in percent."""
+
+    @classmethod
+    @abstractmethod
+    def read(cls, path: Path, part: Part) -> list[Example]:
+        """Labelled examples of a file in the task's format."""
+
+    @classmethod
+    def read_text(cls, lines: Iterable[str]) -> Iterator[Example]:
+        """Examples without labels from plain text."""
+        raise NotImplementedError
+
+    def describe(self, example: Example, prediction: Prediction) -> dict[str, Any]:
+        """An answer as JSON holds it."""
+        raise NotImplementedError
+
+    def render(self, example: Example, prediction: Prediction) -> str:
+        """An answer as a person reads it."""
+        raise NotImplementedError
 
     # ── what the trainer asks ───────────────────────────────────────────────────────────────────
 

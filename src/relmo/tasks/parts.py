@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from typing import Literal
 
@@ -25,16 +26,16 @@ def find_part(
     Args:
         folder: where files lie; below it is not looked.
         part: which.
-        suffixes: how its name may end, compression left aside; "" is any.
+        suffixes: how its name may end, compression left aside, the surest first; "" is any.
         prefix: how its name begins.
     """
     if not folder.is_dir():
         raise ConfigError(f"{folder} is no folder; give the one that holds the data's files")
     files = sorted(p for p in folder.iterdir() if p.is_file() and p.name.startswith(prefix))
     others = [word for name, words in NAMES.items() if name != part for word in words]
-    for word in NAMES[part]:
+    for word, suffix in product(NAMES[part], suffixes):
         longer = [other for other in others if word in other]  # test is in testa
-        found = [p for p in files if _is_named(p, word, longer) and _ends(p, suffixes)]
+        found = [p for p in files if _is_named(p, word, longer) and _ends(p, suffix)]
         if len(found) > 1:
             names = ", ".join(p.name for p in found)
             raise ConfigError(f"{folder}: {names} could each be the {part} part; leave one there")
@@ -59,6 +60,6 @@ def _is_named(path: Path, word: str, longer: Sequence[str]) -> bool:
     return word in name and not any(other in name for other in longer)
 
 
-def _ends(path: Path, suffixes: Sequence[str]) -> bool:
+def _ends(path: Path, suffix: str) -> bool:
     name = path.name.removesuffix(".gz").removesuffix(".xz").removesuffix(".zst")
-    return any(name.endswith(suffix) for suffix in suffixes)
+    return name.endswith(suffix)

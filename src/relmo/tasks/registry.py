@@ -16,6 +16,7 @@ TASKS = {
     "squad": "relmo.tasks.squad.task:SquadTask",
     "srl": "relmo.tasks.srl.task:SrlTask",
     "sst": "relmo.tasks.sst.task:SstTask",
+    "sst-phrases": "relmo.tasks.sst.task:SstPhrasesTask",
 }
 """Name -> module and class; a task's module is loaded when it is asked for."""
 

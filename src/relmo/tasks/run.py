@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -102,7 +102,7 @@ def train_task(
         data: folder with the parts' files.
         output: the run's folder.
         elmo: the model whose layers are read; None trains the baseline.
-        vectors: file of static vectors; random ones are trained unless given.
+        vectors: file of static vectors; random ones are trained unless given, whatever the recipe.
         cache: where ELMo's layers of the data are kept; OUTPUT/cache unless given.
         resume: go on from the last checkpoint there.
         device: "cpu", "cuda" …; the best there is unless given.
@@ -115,6 +115,8 @@ def train_task(
     examples = read_parts(name, data)
     words = _words(kind.sentences(e) for part in examples.values() for e in part)
     static = read_vectors(vectors, words) if vectors else _random(kind, examples["train"])
+    if vectors is None:  # random vectors that are not trained would say nothing
+        recipe = replace(recipe, input=replace(recipe.input, tune_static=True))
     letters = Letters(sorted({c for w in words for c in w})) if recipe.input.letters else None
     layers: LayerCache | None = None
     if elmo is not None:
@@ -161,8 +163,14 @@ def load_task(
 
 
 def read_parts(name: str, data: Path) -> dict[Part, list[Any]]:
-    """Examples of each part of a task's data; a test part may be missing."""
+    """Examples of each part of a task's data; a test part may be missing.
+
+    A task whose parts are not simply files of their names has a classmethod `parts`.
+    """
     kind = find_task(name)
+    if hasattr(kind, "parts"):
+        own: dict[Part, list[Any]] = kind.parts(data)
+        return own
     suffixes = getattr(kind, "suffixes", ("",))
     found: dict[Part, list[Any]] = {}
     for part in PARTS:

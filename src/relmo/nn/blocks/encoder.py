@@ -6,7 +6,7 @@ from typing import cast
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 
 class VariationalDropout(nn.Module):
@@ -52,7 +52,7 @@ class Encoder(nn.Module):
         )
         self.dropout = VariationalDropout(dropout)
         for layer in self.layers:
-            _initialize(cast("nn.LSTM", layer))
+            initialize_lstm(cast("nn.LSTM", layer))
 
     def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
         """Read sentences whose row b has lengths[b] tokens; lengths (B,) stand on the CPU."""
@@ -62,11 +62,21 @@ class Encoder(nn.Module):
             packed = pack_padded_sequence(
                 self.dropout(x), at_least_one, batch_first=True, enforce_sorted=False
             )
-            x, _ = pad_packed_sequence(layer(packed)[0], batch_first=True, total_length=T)
+            x, _ = pad_packed_sequence(run_packed(layer, packed), batch_first=True, total_length=T)
         return x  # (B, T, 2H)
 
 
-def _initialize(layer: nn.LSTM) -> None:
+def run_packed(layer: nn.Module, packed: PackedSequence) -> PackedSequence:
+    """What a recurrent layer makes of packed sentences, in float32.
+
+    Autocast to bfloat16 would give cuDNN float16 instead, in which small gradients become 0.
+    """
+    with torch.autocast(packed.data.device.type, enabled=False):
+        found: PackedSequence = layer(packed._replace(data=packed.data.float()))[0]
+    return found
+
+
+def initialize_lstm(layer: nn.LSTM) -> None:
     """Orthogonal recurrences; an LSTM's forget gates begin open."""
     for name, weight in layer.named_parameters():
         if "weight_hh" in name:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +11,12 @@ import torch
 from torch import Tensor
 
 from relmo.nn.blocks.tokens import TokenInput
-from relmo.tasks.inputs import Inputs, Words
+from relmo.tasks.inputs import Inputs, Words, split_sentences_of
 from relmo.tasks.labelled import BatchSettings, LabelledTask
 from relmo.tasks.ner.data import TaggedSentence, read_columns, read_conllu
 from relmo.tasks.ner.metrics import entity_scores, token_accuracy
 from relmo.tasks.ner.model import NerModel, NerSettings
-from relmo.tasks.ner.schemes import is_chunked, to_bioes
+from relmo.tasks.ner.schemes import is_chunked, spans_of, to_bioes
 from relmo.tasks.parts import Part
 
 Tags = tuple[str, ...]
@@ -54,6 +54,11 @@ class NerTask(LabelledTask[TaggedSentence, Tags]):
         return [TaggedSentence(s.words, to_bioes(s.tags)) for s in sentences]
 
     @classmethod
+    def read_text(cls, lines: Iterable[str]) -> Iterator[TaggedSentence]:
+        """The sentences of each line."""
+        return (TaggedSentence(words, ()) for line in lines for words in split_sentences_of(line))
+
+    @classmethod
     def facts_of(cls, train: Sequence[TaggedSentence]) -> dict[str, Any]:
         """The tags there are; what a trained model needs to know besides its weights."""
         return {"tags": sorted({tag for sentence in train for tag in sentence.tags})}
@@ -62,6 +67,31 @@ class NerTask(LabelledTask[TaggedSentence, Tags]):
     def sentences(cls, example: TaggedSentence) -> list[Words]:
         """What of an example is read as a sentence."""
         return [example.words]
+
+    def describe(self, example: TaggedSentence, prediction: Tags) -> dict[str, Any]:
+        """Words, tags and, where the tags mark them, entities."""
+        found: dict[str, Any] = {"words": example.words, "tags": prediction}
+        if is_chunked(self.tags):
+            found["entities"] = [
+                {
+                    "label": span.label,
+                    "first": span.first,
+                    "last": span.last,
+                    "text": " ".join(example.words[span.first : span.last + 1]),
+                }
+                for span in spans_of(prediction)
+            ]
+        return found
+
+    def render(self, example: TaggedSentence, prediction: Tags) -> str:
+        """`[PER Ada Lovelace] wrote …`, or `word/TAG` where tags mark no entities."""
+        if not is_chunked(self.tags):
+            return " ".join(f"{w}/{t}" for w, t in zip(example.words, prediction, strict=True))
+        words = list(example.words)
+        for span in spans_of(prediction):
+            words[span.first] = f"[{span.label} {words[span.first]}"
+            words[span.last] += "]"
+        return " ".join(words)
 
     def length(self, example: TaggedSentence) -> int:
         """Words."""

@@ -1,0 +1,42 @@
+"""relmo predict: text in, a trained task's answers out."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from relmo.cli.evaluate import Run
+from relmo.errors import ConfigError
+
+File = Annotated[str, typer.Argument(metavar="FILE|-", help="Text, as the task reads it.")]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON object per answer.")]
+TOGETHER = 256
+"""Answers that are computed together, so that a stream is answered as it comes."""
+
+
+def predict(run: Run, file: File = "-", as_json: AsJson = False) -> None:
+    """Let a trained task's model answer for plain text, line by line as the task reads it."""
+    from relmo.tasks.run import load_task
+
+    task = load_task(run)
+    examples = iter(task.read_text(_lines(file)))
+    while part := list(islice(examples, TOGETHER)):
+        for example, answer in zip(part, task.predict(part), strict=True):
+            if as_json:
+                typer.echo(json.dumps(task.describe(example, answer), ensure_ascii=False))
+            else:
+                typer.echo(task.render(example, answer))
+
+
+def _lines(file: str) -> Iterator[str]:
+    from relmo.text.lines import read_files
+
+    if file != "-" and not Path(file).is_file():
+        raise ConfigError(f"{file}: no such file; - reads standard input")
+    return read_files([sys.stdin.buffer if file == "-" else Path(file)])

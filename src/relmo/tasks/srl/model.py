@@ -1,0 +1,167 @@
+"""Roles of a predicate: token vectors and a mark -> a deep alternating LSTM -> BIO tags.
+
+words (B, T) -> [static; letters; ELMo; mark] (B, T, E) -> 8 layers (B, T, H) -> tags (B, T, K)
+
+After He et al. (2017), "Deep semantic role labeling: what works and what's next".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
+
+from relmo.errors import ConfigError
+from relmo.nn.blocks.encoder import VariationalDropout, initialize_lstm, run_packed
+from relmo.nn.blocks.tokens import TokenBatch, TokenInput
+from relmo.nn.crf import viterbi
+from relmo.tasks.ner.schemes import transitions_allowed
+
+NO_TAG = -100
+"""Stands for the tag of padding, which has no loss."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SrlSettings:
+    """The tagger's shape."""
+
+    cell_width: int = 300
+    num_layers: int = 8
+    dropout: float = 0.1
+    """After each layer, the same features for all tokens of a sentence."""
+    mark_width: int = 100
+    """Of the vector that says whether a token is the predicate."""
+
+    def __post_init__(self) -> None:
+        if min(self.cell_width, self.num_layers, self.mark_width) < 1:
+            raise ConfigError("cell_width, num_layers and mark_width must be at least 1")
+        if not 0 <= self.dropout < 1:
+            raise ConfigError(f"dropout is {self.dropout}; a share below 1 is needed")
+
+
+class SrlModel(nn.Module):
+    """Tags the arguments of one predicate of each sentence.
+
+    Args:
+        settings: the shape.
+        tokens: makes token vectors.
+        tags: the K tags, in the order of their numbers; their chunks are in BIO.
+    """
+
+    steps: Tensor
+    first: Tensor
+
+    def __init__(self, settings: SrlSettings, tokens: TokenInput, tags: Sequence[str]) -> None:
+        super().__init__()
+        self.tokens = tokens
+        s = settings
+        self.mark = nn.Embedding(2, s.mark_width)
+        width = tokens.width + s.mark_width
+        self.encoder = AlternatingLstm(width, s.cell_width, s.num_layers, s.dropout)
+        self.to_tags = nn.Linear(s.cell_width + tokens.extra_width, len(tags))
+        allowed = torch.from_numpy(transitions_allowed(tags))  # (K + 2, K + 2)
+        steps = torch.zeros(allowed.shape).masked_fill(~allowed, float("-inf"))
+        self.register_buffer("steps", steps[:-2, :-2], persistent=False)  # (K, K)
+        self.register_buffer("first", steps[-2, :-2], persistent=False)  # (K,)
+
+    def forward(self, batch: TokenBatch, predicates: Tensor) -> Tensor:
+        """Scores of the tags, (B, T, K), where the predicates stand at positions (B,)."""
+        T = batch.mask.shape[1]
+        is_predicate = torch.arange(T, device=predicates.device) == predicates[:, None]  # (B, T)
+        x = torch.cat([self.tokens(batch), self.mark(is_predicate.long())], -1)  # (B, T, E)
+        h = self.encoder(x, batch.lengths)  # (B, T, H)
+        scores: Tensor = self.to_tags(self.tokens.beside(h, batch))
+        return scores
+
+    def loss(self, batch: TokenBatch, predicates: Tensor, tags: Tensor) -> Tensor:
+        """Mean -log p of a token's tag, tags (B, T), and the mixes' penalty."""
+        scores = self(batch, predicates).float()
+        wanted = tags.masked_fill(~batch.mask, NO_TAG)
+        found = cross_entropy(scores.flatten(0, 1), wanted.flatten(), ignore_index=NO_TAG)
+        return found + self.tokens.penalty()
+
+    def decode(self, batch: TokenBatch, predicates: Tensor) -> list[list[int]]:
+        """The best tags of each sentence among the sequences that BIO allows."""
+        return viterbi(self(batch, predicates), batch.mask, self.steps, self.first)
+
+
+class AlternatingLstm(nn.Module):
+    """Layers that read in turn from the left and from the right: (B, T, E) -> (B, T, H).
+
+    Args:
+        width: E.
+        cell_width: H.
+        num_layers: stacked; the first reads from the left.
+        dropout: after each layer, the same features for all tokens of a sentence.
+    """
+
+    def __init__(self, width: int, cell_width: int, num_layers: int, dropout: float) -> None:
+        super().__init__()
+        widths = [width, *[cell_width] * (num_layers - 1)]
+        self.layers = nn.ModuleList(HighwayLstm(w, cell_width) for w in widths)
+        self.dropout = VariationalDropout(dropout)
+        self.width = cell_width
+
+    def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
+        """Read sentences whose row b has lengths[b] tokens; lengths (B,) stand on the CPU."""
+        B, T, _ = x.shape
+        lengths = lengths.clamp(min=1)  # packing wants a token in every row
+        row, mirror = (index.to(x.device) for index in _turned(lengths, T))
+        packed = pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+        for layer in self.layers:
+            h = layer(packed)  # (N, H), N tokens of all sentences
+            kept = self.dropout(h.new_ones(B, 1, self.width)).squeeze(1)  # (B, H)
+            packed = packed._replace(data=(h * kept[row])[mirror])  # the next reads the other way
+        if len(self.layers) % 2:
+            packed = packed._replace(data=packed.data[mirror])
+        return pad_packed_sequence(packed, batch_first=True, total_length=T)[0]  # (B, T, H)
+
+
+class HighwayLstm(nn.Module):
+    """An LSTM with a way around it: r * lstm(x) + (1 - r) * W x, r = sigmoid(V x + b).
+
+    He et al. have r_t see h_{t-1} too and hand the mixed, dropped-out h_t on to the next step. Then
+    every step waits for a gate of its own, in a loop over tokens. Here the recurrence is the plain
+    LSTM's, which cuDNN runs as one; gates and dropout are made for all tokens at once after it, so
+    r_t knows its neighbours through x_t alone, which from the second layer on has read them.
+
+    Args:
+        width: E.
+        cell_width: H.
+    """
+
+    def __init__(self, width: int, cell_width: int) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(width, cell_width)
+        self.gate = nn.Linear(width, cell_width)
+        self.around = nn.Linear(width, cell_width, bias=False)
+        initialize_lstm(self.lstm)
+        nn.init.orthogonal_(self.gate.weight)
+        nn.init.zeros_(self.gate.bias)
+        nn.init.orthogonal_(self.around.weight)
+
+    def forward(self, packed: PackedSequence) -> Tensor:
+        """Vectors of all tokens in packed order: (N, E) -> (N, H)."""
+        h = run_packed(self.lstm, packed).data  # (N, H)
+        r = torch.sigmoid(self.gate(packed.data).float())
+        mixed: Tensor = r * h + (1 - r) * self.around(packed.data)
+        return mixed
+
+
+def _turned(lengths: Tensor, T: int) -> tuple[Tensor, Tensor]:
+    """Of each of N packed tokens, its sentence (N,) and the place of its mirror image (N,)."""
+    B = len(lengths)
+    places = torch.arange(B * T).view(B, T)
+    steps = torch.arange(T)
+    back = (lengths[:, None] - 1 - steps).clamp(min=0)  # (B, T) the same token from the end
+    here, there = (
+        pack_padded_sequence(index, lengths, batch_first=True, enforce_sorted=False).data  # (N,)
+        for index in (places, places[:, :1] + back)
+    )
+    packed_place = torch.empty(B * T, dtype=torch.long)
+    packed_place[here] = torch.arange(len(here))
+    return here // T, packed_place[there]
