@@ -100,8 +100,7 @@ class LabelledTask(ABC, Generic[Example, Prediction]):
     def read(cls, path: Path, part: Part) -> list[Example]:
         """Labelled examples of a file in the task's format."""
 
-    @classmethod
-    def read_text(cls, lines: Iterable[str]) -> Iterator[Example]:
+    def read_text(self, lines: Iterable[str]) -> Iterator[Example]:
         """Examples without labels from plain text."""
         raise NotImplementedError
 

@@ -8,7 +8,7 @@ holds is seen from the training data, or said by the setting `singletons`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +21,10 @@ from relmo.nn.blocks.tokens import TokenInput
 from relmo.tasks.coref.data import Cluster, Document, read_documents, without_singletons
 from relmo.tasks.coref.metrics import evaluate
 from relmo.tasks.coref.model import CorefModel, CorefSettings
-from relmo.tasks.inputs import Inputs, Words
+from relmo.tasks.inputs import Inputs, Words, split_sentences_of
 from relmo.tasks.labelled import BatchSettings, LabelledTask
 from relmo.tasks.parts import Part
+from relmo.text.documents import split_documents
 
 Clusters = tuple[Cluster, ...]
 MANY_SINGLETONS = 0.1
@@ -73,6 +74,30 @@ class CorefTask(LabelledTask[Document, Clusters]):
     def sentences(cls, example: Document) -> list[Words]:
         """What of an example is read as a sentence."""
         return list(example.sentences)
+
+    def read_text(self, lines: Iterable[str]) -> Iterator[Document]:
+        """Documents of plain text: a blank line ends one."""
+        for number, document in enumerate(split_documents(lines)):
+            sentences = tuple(words for line in document for words in split_sentences_of(line))
+            yield Document(str(number), 0, sentences, None, (), None)
+
+    def describe(self, example: Document, prediction: Clusters) -> dict[str, Any]:
+        """Sentences, and clusters of mentions by their first and last word and their text."""
+        words = example.words
+        clusters = [
+            [{"first": a, "last": z, "text": " ".join(words[a : z + 1])} for a, z in cluster]
+            for cluster in prediction
+        ]
+        return {"sentences": example.sentences, "clusters": clusters}
+
+    def render(self, example: Document, prediction: Clusters) -> str:
+        """The text with `[1 …]` around each mention of the first cluster, and so on."""
+        words = list(example.words)
+        for number, cluster in enumerate(prediction, 1):
+            for first, last in cluster:
+                words[first] = f"[{number} {words[first]}"
+                words[last] += "]"
+        return " ".join(words)
 
     def length(self, example: Document) -> int:
         """Words."""

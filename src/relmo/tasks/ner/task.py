@@ -53,8 +53,7 @@ class NerTask(LabelledTask[TaggedSentence, Tags]):
             return sentences
         return [TaggedSentence(s.words, to_bioes(s.tags)) for s in sentences]
 
-    @classmethod
-    def read_text(cls, lines: Iterable[str]) -> Iterator[TaggedSentence]:
+    def read_text(self, lines: Iterable[str]) -> Iterator[TaggedSentence]:
         """The sentences of each line."""
         return (TaggedSentence(words, ()) for line in lines for words in split_sentences_of(line))
 

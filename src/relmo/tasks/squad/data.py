@@ -101,6 +101,17 @@ def read_questions(
     )
 
 
+def make_context(text: str, tokenize: Tokenize | None = None) -> Context:
+    """A paragraph, tokenised: as treebanks do when no other way is given."""
+    tokens = (tokenize or TreebankTokenizer().tokens)(text)
+    return Context(
+        text,
+        tuple(sys.intern(token.text) for token in tokens),
+        np.array([token.start for token in tokens], np.int32),
+        np.array([token.end for token in tokens], np.int32),
+    )
+
+
 def split_by_title(
     questions: Iterable[Question], held_out: float = 0.1, seed: int = 0
 ) -> tuple[tuple[Question, ...], tuple[Question, ...]]:
@@ -163,19 +174,9 @@ class _Reader:
         title = self.get(article, "title", str, where)
         for n, paragraph in enumerate(self.get(article, "paragraphs", list, where)):
             place = f"{where}.paragraphs[{n}]"
-            context = self.context(self.get(paragraph, "context", str, place))
+            context = make_context(self.get(paragraph, "context", str, place), self.tokenize)
             for m, qa in enumerate(self.get(paragraph, "qas", list, place)):
                 yield self.question(qa, title, context, f"{place}.qas[{m}]")
-
-    def context(self, text: str) -> Context:
-        """The paragraph, tokenised."""
-        tokens = self.tokenize(text)
-        return Context(
-            text,
-            tuple(sys.intern(token.text) for token in tokens),
-            np.array([token.start for token in tokens], np.int32),
-            np.array([token.end for token in tokens], np.int32),
-        )
 
     def question(self, qa: object, title: str, context: Context, place: str) -> Question:
         """A question with its answers found among the tokens."""

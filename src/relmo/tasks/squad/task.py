@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +10,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from relmo.errors import ConfigError
+from relmo.errors import ConfigError, TextError
 from relmo.nn.blocks.tokens import TokenBatch, TokenInput
-from relmo.tasks.inputs import Inputs, Words
+from relmo.tasks.inputs import Inputs, Words, split_text
 from relmo.tasks.labelled import BatchSettings, LabelledTask
 from relmo.tasks.parts import Part, find_part, need_part
-from relmo.tasks.squad.data import Question, answer_spans, read_questions, split_by_title
+from relmo.tasks.squad.data import (
+    Question,
+    answer_spans,
+    make_context,
+    read_questions,
+    split_by_title,
+)
 from relmo.tasks.squad.metrics import evaluate
 from relmo.tasks.squad.model import SquadModel, SquadSettings
 
@@ -79,6 +85,23 @@ class SquadTask(LabelledTask[Question, str]):
     def sentences(cls, example: Question) -> list[Words]:
         """What of an example is read as a sentence: the paragraph as a whole, and the question."""
         return [example.context.words, example.words]
+
+    def read_text(self, lines: Iterable[str]) -> Iterator[Question]:
+        """A question and its paragraph per line, a tab between them."""
+        for number, line in enumerate(lines, 1):
+            question, tab, paragraph = line.partition("\t")
+            if not tab or not question.strip():
+                raise TextError(f"line {number}: a question, a tab and its paragraph are needed")
+            words = tuple(split_text(question))
+            yield Question(str(number), "", make_context(paragraph), words, ())
+
+    def describe(self, example: Question, prediction: str) -> dict[str, Any]:
+        """The question and its answer."""
+        return {"id": example.id, "question": " ".join(example.words), "answer": prediction}
+
+    def render(self, example: Question, prediction: str) -> str:
+        """The answer."""
+        return prediction
 
     def length(self, example: Question) -> int:
         """Words of the paragraph."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,11 @@ import torch
 from torch import Tensor
 
 from relmo.nn.blocks.tokens import TokenInput
-from relmo.tasks.inputs import Inputs, Words
+from relmo.tasks.inputs import Inputs, Words, split_sentences_of
 from relmo.tasks.labelled import BatchSettings, LabelledTask
 from relmo.tasks.parts import Part
 from relmo.tasks.srl.data import Frame, read_frames
-from relmo.tasks.srl.metrics import evaluate
+from relmo.tasks.srl.metrics import bio_spans, evaluate
 from relmo.tasks.srl.model import SrlModel, SrlSettings
 
 Tags = tuple[str, ...]
@@ -39,6 +40,7 @@ class SrlTask(LabelledTask[Frame, Tags]):
         seed: int = 0,
     ) -> None:
         self.tags: list[str] = facts["tags"]
+        self.predicates = frozenset(facts["predicates"])
         self.inputs = inputs
         self._number_of = {tag: i for i, tag in enumerate(self.tags)}
         self.net = SrlModel(settings, tokens, self.tags)
@@ -51,13 +53,43 @@ class SrlTask(LabelledTask[Frame, Tags]):
 
     @classmethod
     def facts_of(cls, train: Sequence[Frame]) -> dict[str, Any]:
-        """The tags there are; what a trained model needs to know besides its weights."""
-        return {"tags": sorted({tag for frame in train for tag in frame.tags} | {"O"})}
+        """The tags there are, and the words that are predicates more often than not."""
+        sentences = {frame.words for frame in train}
+        seen = Counter(word.lower() for words in sentences for word in words)
+        marked = Counter(frame.words[frame.predicate].lower() for frame in train)
+        return {
+            "tags": sorted({tag for frame in train for tag in frame.tags} | {"O"}),
+            "predicates": sorted(word for word, count in marked.items() if 2 * count > seen[word]),
+        }
 
     @classmethod
     def sentences(cls, example: Frame) -> list[Words]:
         """What of an example is read as a sentence."""
         return [example.words]
+
+    def read_text(self, lines: Iterable[str]) -> Iterator[Frame]:
+        """A frame for each word of each sentence that mostly was a predicate in training."""
+        for line in lines:
+            for words in split_sentences_of(line):
+                for place, word in enumerate(words):
+                    if word.lower() in self.predicates:
+                        yield Frame(words, place, ())
+
+    def describe(self, example: Frame, prediction: Tags) -> dict[str, Any]:
+        """Words, the predicate's place and the arguments."""
+        arguments = [
+            {"label": label, "first": first, "last": last}
+            for label, first, last in bio_spans(prediction)
+        ]
+        return {"words": example.words, "predicate": example.predicate, "arguments": arguments}
+
+    def render(self, example: Frame, prediction: Tags) -> str:
+        """`[ARG0 The cat] [V sat] …`."""
+        words = list(example.words)
+        for label, first, last in bio_spans(prediction):
+            words[first] = f"[{label} {words[first]}"
+            words[last] += "]"
+        return " ".join(words)
 
     def length(self, example: Frame) -> int:
         """Words."""
