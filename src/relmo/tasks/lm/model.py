@@ -31,6 +31,7 @@ class LmModel(nn.Module):
         spelling: (words, C) ids of every word of the corpus.
         log_chances: (V,) log of each word's chance to be a negative; None for the full softmax.
         dropout: on what each layer and the softmax read.
+        word_dropout: share of the words that are read as nothing, in training.
     """
 
     log_chances: Tensor | None
@@ -42,9 +43,11 @@ class LmModel(nn.Module):
         spelling: Tensor,
         log_chances: Tensor | None,
         dropout: float = 0.0,
+        word_dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        self.bilm, self.head, self.dropout = bilm, head, dropout
+        self.bilm, self.head = bilm, head
+        self.dropout, self.word_dropout = dropout, word_dropout
         self.spelling = [spelling]  # in a list: no buffer, so it is not saved with the weights
         self.register_buffer("log_chances", log_chances, persistent=False)
         self._graph: list[Callable[..., Any]] = []  # in a list: its weights are ours already
@@ -54,6 +57,9 @@ class LmModel(nn.Module):
         dropout = self.dropout if self.training else 0.0
         vectors = self.token_vectors(batch)  # (U, P)
         x = F.embedding(batch.index, vectors)  # (2, T, B, P)
+        if self.word_dropout and self.training:
+            is_read = torch.rand(x.shape[:3], device=x.device) >= self.word_dropout  # (2, T, B)
+            x = x * is_read.unsqueeze(-1)
         top, state = self.read(x, _wiped(state, batch.keeps), dropout)  # (2, T, B, P)
         hidden = F.dropout(top, dropout).flatten(0, 2)  # (2TB, P)
         return self.loss(hidden, batch), state

@@ -29,14 +29,17 @@ class LmSettings:
     negatives: int = 8192
     """Words of the sampled softmax; a vocabulary of at most twice that is scored in full."""
     dropout: float = 0.1
+    word_dropout: float = 0.0
+    """Share of the words that are read as nothing, so that the model must lean on the others."""
     spans: tuple[int, ...] = (32, 4, 2, 1)
     """Windows after which a stream's memory is wiped and it begins anew at a sentence; streams take
     them in turn. So the model learns single sentences and running text. Empty: never."""
 
     def __post_init__(self) -> None:
         check_whole(self, {"vocabulary": 4, "rows": 1, "window": 1, "negatives": 1})
-        if not 0 <= self.dropout < 1:
-            raise ConfigError(f"dropout is {self.dropout}; a share below 1 is needed")
+        for name in ("dropout", "word_dropout"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ConfigError(f"{name} is {getattr(self, name)}; a share below 1 is needed")
         spans = self.spans if isinstance(self.spans, list | tuple) else [self.spans]
         if not all(type(span) is int and span > 0 for span in spans):
             raise ConfigError(f"spans is {self.spans}; a list of whole numbers from 1 on is needed")

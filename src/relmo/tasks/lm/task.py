@@ -192,7 +192,8 @@ class LmTask:
         chances = None
         if self.sampler is not None:
             chances = torch.from_numpy(np.log(self.sampler.chances)).float()
-        model = LmModel(bilm, head, self.speller.table, chances, self.settings.dropout)
+        dropouts = self.settings.dropout, self.settings.word_dropout
+        model = LmModel(bilm, head, self.speller.table, chances, *dropouts)
         return model.to(self.device)
 
     def _token_vectors(self, words: NDArray[np.int64]) -> Tensor:

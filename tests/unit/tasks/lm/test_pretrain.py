@@ -223,6 +223,20 @@ def test_a_loss_with_dropout_depends_on_the_seed_that_is_set(corpus):
     task.batches.close()
 
 
+def test_a_word_that_is_dropped_is_read_as_nothing(corpus):
+    """With nearly all words gone the window's loss no longer depends on their vectors."""
+    settings = {"dropout": 0.0, "word_dropout": 0.999999, "rows": 64, "spans": (1,)}
+    task = task_of(corpus, toy_recipe(lm=settings))
+    before = task.loss(0).item()
+    with torch.no_grad():
+        for parameter in task.model.bilm.token_layer.parameters():
+            parameter.mul_(2)
+    assert task.loss(0).item() == before
+    task.model.eval()
+    assert task.loss(0).item() != before
+    task.batches.close()
+
+
 def test_accumulated_steps_are_one_step_of_their_mean_gradient(corpus, tmp_path):
     training = {"steps": 3, "accumulate": 2}
     recipe = toy_recipe(lm={"dropout": 0.0}, training=training, optimizer={"clip_norm": 0.0})

@@ -116,6 +116,7 @@ def test_changes_are_numbers_strings_and_lists():
         ("lm.vocabulary=3", "vocabulary is 3; a whole number from 4 on"),
         ("lm.negatives=0", "negatives is 0"),
         ("lm.dropout=1.0", "dropout is 1.0; a share below 1"),
+        ("lm.word_dropout=-0.1", "word_dropout is -0.1"),
         ("lm.spans=[4, 0]", r"spans is \[4, 0\]; a list of whole numbers from 1 on"),
         ("lm.spans=often", "spans is often"),
         ("lm.spans=[true]", "spans is"),
