@@ -9,14 +9,21 @@ import typer
 
 from relmo.cli.options import AsJson
 from relmo.cli.output import say
+from relmo.errors import ConfigError
 
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a trained run.")]
 Data = Annotated[Path, typer.Option(help="File in the task's format.")]
+ElmoName = Annotated[
+    str | None,
+    typer.Option("--elmo", help="Folder or name of the run's ELMo, if it lies elsewhere now."),
+]
 
 
-def evaluate(run: Run, data: Data, as_json: AsJson = False) -> None:
+def evaluate(run: Run, data: Data, elmo: ElmoName = None, as_json: AsJson = False) -> None:
     """Score a trained task's model on a labelled file."""
     from relmo.tasks.run import load_task
 
-    task = load_task(run)
+    if not data.is_file():
+        raise ConfigError(f"{data}: no such file; one in the task's format is needed")
+    task = load_task(run, elmo=elmo)
     say(task.score_on(task.read(data, "test")), as_json)

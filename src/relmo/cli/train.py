@@ -46,24 +46,22 @@ def train(
     as_json: AsJson = False,
 ) -> None:
     """Train a task's model on labelled data and score it on the test part."""
-    from relmo.elmo import Elmo
     from relmo.tasks.run import load_task_recipe, train_task
 
     chosen = load_task_recipe(task, recipe, set_ or [])
-    model = None if elmo == "none" else Elmo.from_pretrained(elmo)
+    if vectors is None:
+        note("without --vectors the static word vectors are trained from nothing")
     scores = train_task(
         task,
         chosen,
         data,
         output,
-        elmo=model,
+        elmo=None if elmo == "none" else elmo,
         vectors=vectors,
         cache=cache,
         resume=resume,
         report=_as_json if as_json else say_line,
     )
-    if vectors is None:
-        note("without --vectors the static word vectors were trained from nothing")
     say({**scores, "run": str(output)}, as_json)
 
 

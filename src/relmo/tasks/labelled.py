@@ -17,14 +17,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from relmo.errors import ConfigError
 from relmo.nn.scalar_mix import ScalarMix
 from relmo.tasks.parts import Part
+from relmo.train.trainer import check_whole
 
 Example = TypeVar("Example")
 Prediction = TypeVar("Prediction")
-SORTED_TOGETHER = 64
-"""Batches whose examples are sorted by length together: little padding, much shuffling."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,10 +33,12 @@ class BatchSettings:
     """Examples per step."""
     max_length: int = 0
     """Longer examples are left out of training; 0 keeps all."""
+    sorted_together: int = 64
+    """Batches whose examples are sorted by length together: little padding, much shuffling. With 1
+    lengths stand mixed as they come, as normalising over a batch wants them."""
 
     def __post_init__(self) -> None:
-        if self.size < 1 or self.max_length < 0:
-            raise ConfigError(f"batches of {self.size} examples; at least one is needed")
+        check_whole(self, {"size": 1, "max_length": 0, "sorted_together": 1})
 
 
 class LabelledTask(ABC, Generic[Example, Prediction]):
@@ -187,7 +187,7 @@ class LabelledTask(ABC, Generic[Example, Prediction]):
         """Shuffled, sorted by length within parts, cut into batches, which are shuffled again."""
         rng = np.random.default_rng((self.seed, epoch))
         order = rng.permutation(len(self.train)).tolist()
-        size, part = self.batches.size, SORTED_TOGETHER * self.batches.size
+        size, part = self.batches.size, self.batches.sorted_together * self.batches.size
         batches: list[list[int]] = []
         for first in range(0, len(order), part):
             near = sorted(order[first : first + part], key=lambda i: self.length(self.train[i]))

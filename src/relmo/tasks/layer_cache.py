@@ -1,10 +1,10 @@
 """The biLM's layers of a dataset, computed once: an epoch then costs the task's model alone.
 
     FOLDER/<key>/layers.npy     (tokens, L + 1, D) float16, sentence after sentence
-    FOLDER/<key>/meta.json      shape, checksum of the sentences, seconds it took
+    FOLDER/<key>/meta.json      shape, bytes, seconds it took, name of the model
 
 The key is a hash of the model and of the sentences, so another model or other text never meets an
-old cache. It is made beside its place and renamed when whole.
+old cache. It is made beside its place and renamed when whole; who wants it meanwhile waits.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -23,15 +24,18 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from relmo.elmo import Elmo
-from relmo.errors import ConfigError
-from relmo.files import explain, sync_folder
-from relmo.weights.facts import read_json, write_json
+from relmo.errors import ConfigError, OutputError, WeightError
+from relmo.files import explain, sync_file, sync_folder
+from relmo.vectors.lock import open_locked
+from relmo.weights.facts import make_folder, read_json, write_json
 
 Words = tuple[str, ...]
 MAX_BYTES = 64 * 2**30
 """A cache larger than this is refused: fewer sentences, or a smaller model."""
 ON_DEVICE_BYTES = 24 * 2**30
 """A cache up to this size is held on the GPU."""
+PAUSE = 0.2
+"""Seconds between two looks whether another process has made the cache."""
 
 
 class LayerCache:
@@ -74,47 +78,78 @@ def open_layers(elmo: Elmo, sentences: Iterable[Words], folder: Path) -> LayerCa
     distinct = [*dict.fromkeys(s for s in sentences if s), ()]
     digest = hashlib.sha256(elmo.fingerprint().encode())
     for sentence in distinct:
-        digest.update("\0".join(sentence).encode(errors="surrogatepass") + b"\n")
+        digest.update(json.dumps(sentence).encode() + b"\n")  # escapes what could be mistaken
     place = folder / digest.hexdigest()[:24]
-    if not (place / "meta.json").is_file():
-        _make(elmo, distinct, place)
+    if not _is_whole(place):
+        make_folder(folder)
+        with explain(folder, "free some space, or choose another folder"), _alone(place):
+            if not _is_whole(place):
+                _make(elmo, distinct, place)
     return LayerCache(place, distinct, elmo.device)
 
 
+def _is_whole(place: Path) -> bool:
+    try:
+        meta = read_json(place / "meta.json")
+        return (place / "layers.npy").stat().st_size == meta.get("bytes")
+    except (OSError, WeightError):
+        return False
+
+
+@contextmanager
+def _alone(place: Path) -> Iterator[None]:
+    """Let one process at a time make the cache; the others wait."""
+    path = place.with_name(f"{place.name}.lock")
+    while True:
+        try:
+            file = open_locked(path)
+            break
+        except OutputError:
+            time.sleep(PAUSE)
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+        file.close()
+
+
 def _make(elmo: Elmo, sentences: Sequence[Words], place: Path) -> None:
-    tokens = sum(map(len, sentences))
-    shape = tokens, elmo.config.num_layers, elmo.config.width
+    shape = max(1, sum(map(len, sentences))), elmo.config.num_layers, elmo.config.width
+    _check_size(shape)
+    begun = time.monotonic()
+    for torn in [place, *place.parent.glob(f"{place.name}.*.tmp")]:
+        shutil.rmtree(torn, ignore_errors=True)  # what a killed process left
+    temporary = place.with_name(f"{place.name}.{os.getpid()}.tmp")
+    temporary.mkdir()
+    try:
+        size = _write(elmo, sentences, temporary / "layers.npy", shape)
+        seconds = round(time.monotonic() - begun, 2)
+        meta = {"shape": shape, "bytes": size, "seconds": seconds, "model": elmo.config.name}
+        write_json(temporary / "meta.json", meta)
+        temporary.rename(place)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+    sync_folder(place.parent)
+
+
+def _check_size(shape: tuple[int, int, int]) -> None:
     needed = 2 * shape[0] * shape[1] * shape[2]
     if needed > MAX_BYTES:
         raise ConfigError(
-            f"the layers of {tokens:,} tokens would take {needed / 2**30:.0f} GiB on disk, more "
-            f"than {MAX_BYTES / 2**30:.0f}; use a smaller model or less data"
+            f"the layers of {shape[0]:,} tokens would take {needed / 2**30:.1f} GiB on disk, more "
+            f"than {MAX_BYTES / 2**30:.1f}; use a smaller model or less data"
         )
-    begun = time.monotonic()
-    temporary = place.with_name(f"{place.name}.{os.getpid()}.tmp")
-    with explain(place.parent, "free some space, or choose another folder"):
-        shutil.rmtree(temporary, ignore_errors=True)
-        temporary.mkdir(parents=True)
-        try:
-            _write(elmo, sentences, temporary / "layers.npy", shape)
-            seconds = round(time.monotonic() - begun, 2)
-            meta = {"shape": shape, "bytes": needed, "seconds": seconds, "model": elmo.config.name}
-            write_json(temporary / "meta.json", json.loads(json.dumps(meta)))
-            if place.exists():
-                shutil.rmtree(temporary)  # another process was quicker
-            else:
-                temporary.rename(place)
-        except BaseException:
-            shutil.rmtree(temporary, ignore_errors=True)
-            raise
-        sync_folder(place.parent)
 
 
-def _write(elmo: Elmo, sentences: Sequence[Words], path: Path, shape: tuple[int, int, int]) -> None:
-    table = np.lib.format.open_memmap(path, "w+", dtype=np.float16, shape=shape)
-    first = 0
-    for vectors in elmo.embed_stream([list(s) for s in sentences], dtype="float16"):
-        past = first + vectors.shape[1]
-        table[first:past] = vectors.swapaxes(0, 1)  # (T, L + 1, D)
-        first = past
-    table.flush()
+def _write(elmo: Elmo, sentences: Sequence[Words], path: Path, shape: tuple[int, int, int]) -> int:
+    """Write the table, sentence by sentence; give the file's size."""
+    header = {"descr": "<f2", "fortran_order": False, "shape": shape}
+    with path.open("wb") as file:
+        np.lib.format.write_array_header_1_0(file, header)
+        for vectors in elmo.embed_stream(map(list, sentences), dtype="float16"):
+            file.write(vectors.swapaxes(0, 1).astype("<f2").tobytes())  # (T, L + 1, D)
+        if not any(sentences):  # a table of no rows cannot be mapped
+            file.write(bytes(2 * shape[1] * shape[2]))
+    sync_file(path)
+    return path.stat().st_size

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
@@ -10,12 +11,15 @@ from typing import Literal
 from relmo.errors import ConfigError
 
 Part = Literal["train", "dev", "test"]
+PARTS: tuple[Part, ...] = ("train", "dev", "test")
 NAMES: dict[Part, tuple[str, ...]] = {
     "train": ("train",),
     "dev": ("dev", "testa", "valid", "trial"),
     "test": ("testb", "test"),
 }
-"""What a file's name holds, the surest first; CoNLL-2003 calls its development part testa."""
+"""How a word of a file's name begins, the surest first; CoNLL-2003 calls its development part
+testa, and that must be the whole word."""
+WHOLE = ("testa", "testb")
 
 
 def find_part(
@@ -24,7 +28,7 @@ def find_part(
     """The file of one part, None if there is none.
 
     Args:
-        folder: where files lie; below it is not looked.
+        folder: where files lie; below it is not looked, nor at hidden files.
         part: which.
         suffixes: how its name may end, compression left aside, the surest first; "" is any.
         prefix: how its name begins.
@@ -32,15 +36,13 @@ def find_part(
     if not folder.is_dir():
         raise ConfigError(f"{folder} is no folder; give the one that holds the data's files")
     files = sorted(p for p in folder.iterdir() if p.is_file() and p.name.startswith(prefix))
-    others = [word for name, words in NAMES.items() if name != part for word in words]
     for word, suffix in product(NAMES[part], suffixes):
-        longer = [other for other in others if word in other]  # test is in testa
-        found = [p for p in files if _is_named(p, word, longer) and _ends(p, suffix)]
+        found = [p for p in files if word in _words(p) and _ends(p, suffix)]
         if len(found) > 1:
             names = ", ".join(p.name for p in found)
             raise ConfigError(f"{folder}: {names} could each be the {part} part; leave one there")
         if found:
-            return found[0]
+            return _of_one_part(found[0])
     return None
 
 
@@ -55,9 +57,25 @@ def need_part(folder: Path, part: Part, suffixes: Sequence[str] = ("",), prefix:
     return found
 
 
-def _is_named(path: Path, word: str, longer: Sequence[str]) -> bool:
-    name = path.name.lower()
-    return word in name and not any(other in name for other in longer)
+def _words(path: Path) -> set[str]:
+    """The words of NAMES that a file's name holds; none if it is hidden."""
+    if path.name.startswith("."):
+        return set()
+    pieces = [piece.lower() for piece in re.findall("[A-Z]*[a-z]+|[A-Z]+", path.name)]
+    known = {word for words in NAMES.values() for word in words}
+    return {word for word in known if any(_begins(piece, word) for piece in pieces)}
+
+
+def _begins(piece: str, word: str) -> bool:
+    return piece == word if word in WHOLE else piece.startswith(word) and piece not in WHOLE
+
+
+def _of_one_part(path: Path) -> Path:
+    """The path, unless its name says two parts: a model would be tested on what it learned."""
+    named = [part for part, words in NAMES.items() if _words(path) & set(words)]
+    if len(named) > 1:
+        raise ConfigError(f"{path} could be the {' or the '.join(named)} part; rename it")
+    return path
 
 
 def _ends(path: Path, suffix: str) -> bool:

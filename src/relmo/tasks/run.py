@@ -1,13 +1,14 @@
 """Train, keep and take up a task's model: one way for all tasks.
 
 OUTPUT/task.json           what it is: task, recipe, labels, letters, the ELMo model it reads with
-OUTPUT/words.txt           words that have a static vector
+OUTPUT/words.json          words that have a static vector
 OUTPUT/best.safetensors    its best weights so far, static vectors among them
 OUTPUT/run.json            the record, when the run is over; metrics.jsonl, checkpoint/ beside it
 """
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,24 +20,26 @@ import torch
 
 from relmo.config import build, check_keys
 from relmo.elmo import Elmo
-from relmo.errors import ConfigError
-from relmo.files import replacing
+from relmo.errors import ConfigError, ModelNotFound
 from relmo.nn.blocks.tokens import InputSettings
-from relmo.tasks.inputs import Inputs, Letters, Words, layers_of
+from relmo.tasks.about import About, read_about
+from relmo.tasks.data_folder import data_facts, read_parts
+from relmo.tasks.inputs import Inputs, Letters, layers_of
 from relmo.tasks.labelled import BatchSettings, LabelledTask
 from relmo.tasks.layer_cache import LayerCache, open_layers
-from relmo.tasks.parts import Part, find_part, need_part
+from relmo.tasks.parts import PARTS, Part
 from relmo.tasks.registry import find_task
 from relmo.tasks.static_vectors import StaticVectors, random_vectors, read_vectors
 from relmo.train.best import load_best
-from relmo.train.distributed import join_world
+from relmo.train.checkpoint import has_checkpoint
+from relmo.train.course import check_course
+from relmo.train.distributed import World, join_world
 from relmo.train.optim import OptimSettings
 from relmo.train.recipe import read_recipe, section
 from relmo.train.record import write_record
 from relmo.train.trainer import Trainer, TrainSettings
-from relmo.weights.facts import make_folder, read_json, write_json
+from relmo.weights.facts import sha256
 
-PARTS: tuple[Part, ...] = ("train", "dev", "test")
 RANDOM_WIDTH = 100
 """Of static vectors that are trained from nothing."""
 
@@ -65,6 +68,7 @@ def load_task_recipe(
     task: str, name: str | Path | None = None, changes: Sequence[str] = ()
 ) -> TaskRecipe:
     """The recipe of a task: the package's own unless another is named."""
+    find_task(task)  # a slip in the task's name is no slip in the recipe's
     values = read_recipe("tasks", name or task, changes)
     return make_task_recipe(task, values, str(name or task))
 
@@ -87,7 +91,7 @@ def train_task(
     data: Path,
     output: Path,
     *,
-    elmo: Elmo | None = None,
+    elmo: Elmo | str | Path | None = None,
     vectors: Path | None = None,
     cache: Path | None = None,
     resume: bool = False,
@@ -101,82 +105,157 @@ def train_task(
         recipe: what to train and how.
         data: folder with the parts' files.
         output: the run's folder.
-        elmo: the model whose layers are read; None trains the baseline.
+        elmo: the model whose layers are read, or its name or folder; None trains the baseline. Its
+            weights stay as they are: fine-tuning trains a copy.
         vectors: file of static vectors; random ones are trained unless given, whatever the recipe.
         cache: where ELMo's layers of the data are kept; OUTPUT/cache unless given.
         resume: go on from the last checkpoint there.
         device: "cpu", "cuda" …; the best there is unless given.
         report: called with each line of metrics.
     """
-    if (output / "run.json").exists() and not resume:
-        raise ConfigError(f"{output} holds a finished run; choose another folder")
-    world = join_world(device)
-    kind = find_task(name)
-    examples = read_parts(name, data)
-    words = _words(kind.sentences(e) for part in examples.values() for e in part)
-    static = read_vectors(vectors, words) if vectors else _random(kind, examples["train"])
+    _check_place(output, resume)
+    world = _alone(device)
+    kind, examples = find_task(name), read_parts(name, data)
+    model, elmo_facts = _open_elmo(elmo, world.device)
     if vectors is None:  # random vectors that are not trained would say nothing
         recipe = replace(recipe, input=replace(recipe.input, tune_static=True))
-    letters = Letters(sorted({c for w in words for c in w})) if recipe.input.letters else None
+    static = _static(kind, examples, vectors)
+    letters = _letters(kind, examples["train"]) if recipe.input.letters else None
+    made_of = {
+        "data": data_facts(name, data, examples),
+        "vectors": _vector_facts(vectors, static),
+        "elmo": elmo_facts and {key: elmo_facts[key] for key in ("name", "fingerprint")},
+    }
+    is_noted = bool(recipe.training.checkpoint_every)
+    check_course(output / "checkpoint", _course(name, recipe, made_of), is_noted=is_noted)
     layers: LayerCache | None = None
-    if elmo is not None:
-        elmo.to(world.device)
-        if not recipe.input.finetune:
-            sentences = (s for part in examples.values() for e in part for s in kind.sentences(e))
-            layers = open_layers(elmo, sentences, cache or output / "cache")
-    compute = layers or (layers_of(elmo, recipe.input.finetune) if elmo else None)
+    if model is not None and recipe.input.finetune:
+        model = copy.deepcopy(model)
+    elif model is not None:
+        sentences = (s for part in examples.values() for e in part for s in kind.sentences(e))
+        layers = open_layers(model, sentences, cache or output / "cache")
+    compute = layers or (layers_of(model, is_trained=True) if model else None)
     inputs = Inputs(static, letters, compute, world.device)
     facts = kind.facts_of(examples["train"])
     torch.manual_seed(recipe.training.seed)
-    task = _make(name, recipe, facts, inputs, elmo, examples)
-    _write_about(output, name, recipe, facts, inputs, elmo)
+    task = _make(name, recipe, facts, inputs, model, examples)
+    _check_lengths(task, recipe)
+    _about(name, recipe, facts, inputs, elmo_facts).write(output)
     trainer = Trainer(task, recipe.training, recipe.optimizer, output, world, report)
-    scores = trainer.fit(resume)
-    if examples["test"]:
-        scores |= {f"test_{k}": v for k, v in task.score_on(examples["test"]).items()}
-    record = _record(name, recipe, data, examples, task, trainer, elmo, scores, layers)
+    scores = _fit(trainer, task, examples["test"], resume)
+    record = {
+        "task": name,
+        **made_of,
+        "recipe": dataclasses.asdict(recipe),
+        "cache": None if layers is None else layers.meta,
+        **_outcome(trainer, task),
+        "results": scores,
+    }
     write_record(output / "run.json", record, world)
     return scores
 
 
 def load_task(
-    folder: Path, *, elmo: Elmo | None = None, device: str | None = None
+    folder: Path, *, elmo: Elmo | str | Path | None = None, device: str | None = None
 ) -> LabelledTask[Any, Any]:
-    """A trained task's model, ready to predict; its ELMo model is found by name unless given."""
-    about = read_json(folder / "task.json")
-    name, world = about["task"], join_world(device)
-    recipe = make_task_recipe(name, about["recipe"], str(folder / "task.json"))
-    if about["elmo"] is not None:
-        elmo = elmo or Elmo.from_pretrained(about["elmo"]["name"], device=world.device)
-        if elmo.fingerprint() != about["elmo"]["fingerprint"]:
-            raise ConfigError(
-                f"{folder} was trained with another {about['elmo']['name']}; give that model"
-            )
-    words = (folder / "words.txt").read_text(encoding="utf-8").split("\n")[:-1]
-    static = StaticVectors(words, np.zeros((len(words) + 2, about["static_width"]), np.float32))
-    letters = None if about["letters"] is None else Letters(about["letters"])
-    compute = None if about["elmo"] is None or elmo is None else layers_of(elmo)
-    inputs = Inputs(static, letters, compute, world.device)
-    task = _make(name, recipe, about["facts"], inputs, elmo if compute else None, {})
+    """A trained task's model, ready to predict.
+
+    Args:
+        folder: of the run.
+        elmo: the model that it reads with, or its name or folder; where it was found when the run
+            began unless given.
+        device: "cpu", "cuda" …; the best there is unless given.
+    """
+    about, world = read_about(folder), join_world(device)
+    recipe = make_task_recipe(about.task, about.recipe, str(folder / "task.json"))
+    model = _elmo_again(folder, about, elmo, world.device)
+    if model is not None and recipe.input.finetune:
+        model = copy.deepcopy(model)
+    table = np.zeros((len(about.words) + 2, about.static_width), np.float32)
+    letters = None if about.letters is None else Letters(about.letters)
+    compute = None if model is None else layers_of(model)
+    inputs = Inputs(StaticVectors(about.words, table), letters, compute, world.device)
+    task = _make(about.task, recipe, about.facts, inputs, model, {})
     load_best(folder, task.model)
+    task.model.eval().requires_grad_(False)
     return task
 
 
-def read_parts(name: str, data: Path) -> dict[Part, list[Any]]:
-    """Examples of each part of a task's data; a test part may be missing.
+# ── before ──────────────────────────────────────────────────────────────────────────────────────
 
-    A task whose parts are not simply files of their names has a classmethod `parts`.
-    """
-    kind = find_task(name)
-    if hasattr(kind, "parts"):
-        own: dict[Part, list[Any]] = kind.parts(data)
-        return own
-    suffixes = getattr(kind, "suffixes", ("",))
-    found: dict[Part, list[Any]] = {}
-    for part in PARTS:
-        path = (find_part if part == "test" else need_part)(data, part, suffixes)
-        found[part] = [] if path is None else kind.read(path, part)
-    return found
+
+def _check_place(output: Path, resume: bool) -> None:
+    """Raise ConfigError rather than write over a run."""
+    has_more = has_checkpoint(output / "checkpoint")
+    if (output / "run.json").exists() and not (resume and has_more):
+        why = ", without a checkpoint to go on from" if resume else ""
+        raise ConfigError(f"{output} holds a finished run{why}; choose another folder")
+    if has_more and not resume:
+        raise ConfigError(f"{output} holds an unfinished run; resume it, or choose another folder")
+
+
+def _alone(device: str | None) -> World:
+    world = join_world(device)
+    if world.size > 1:
+        raise ConfigError("a task is trained by one process; start one for each run")
+    return world
+
+
+def _check_lengths(task: LabelledTask[Any, Any], recipe: TaskRecipe) -> None:
+    if not task.train:
+        longest = recipe.batch.max_length
+        raise ConfigError(f"no training example is at most {longest} long; raise batch.max_length")
+
+
+def _open_elmo(
+    elmo: Elmo | str | Path | None, device: torch.device
+) -> tuple[Elmo | None, dict[str, str] | None]:
+    """The model on the device, and what finds it again."""
+    if elmo is None:
+        return None, None
+    model = elmo if isinstance(elmo, Elmo) else Elmo.from_pretrained(elmo, device=device)
+    place = model.config.name
+    if not isinstance(elmo, Elmo):
+        place = str(Path(elmo).resolve()) if Path(elmo).is_dir() else str(elmo)
+    facts = {"name": model.config.name, "fingerprint": model.fingerprint(), "place": place}
+    return model.to(device), facts
+
+
+def _elmo_again(
+    folder: Path, about: About, elmo: Elmo | str | Path | None, device: torch.device
+) -> Elmo | None:
+    """The model that a run read with."""
+    if about.elmo is None:
+        return None
+    try:
+        model, facts = _open_elmo(elmo or about.elmo["place"], device)
+    except ModelNotFound as error:
+        name = about.elmo["name"]
+        raise ModelNotFound(f"{folder} reads with {name}; give it with --elmo: {error}") from error
+    assert facts is not None
+    if facts["fingerprint"] != about.elmo["fingerprint"]:
+        raise ConfigError(
+            f"{folder} was trained with another {about.elmo['name']}; give that model"
+        )
+    return model
+
+
+def _static(
+    kind: Any,  # noqa: ANN401 - a task
+    examples: Mapping[Part, Sequence[Any]],
+    vectors: Path | None,
+) -> StaticVectors:
+    if vectors is None:
+        return random_vectors(_words(kind, examples["train"]), RANDOM_WIDTH)
+    return read_vectors(vectors, {w for part in PARTS for w in _words(kind, examples[part])})
+
+
+def _letters(kind: Any, train: Sequence[Any]) -> Letters:  # noqa: ANN401 - a task
+    return Letters(sorted({c for word in _words(kind, train) for c in word}))
+
+
+def _words(kind: Any, examples: Iterable[Any]) -> set[str]:  # noqa: ANN401 - a task
+    return {word for e in examples for sentence in kind.sentences(e) for word in sentence}
 
 
 def _make(
@@ -198,65 +277,73 @@ def _make(
     return task
 
 
-def _words(sentences: Iterable[Iterable[Words]]) -> set[str]:
-    return {word for each in sentences for sentence in each for word in sentence}
+# ── training ────────────────────────────────────────────────────────────────────────────────────
 
 
-def _random(kind: Any, train: Sequence[Any]) -> StaticVectors:  # noqa: ANN401 - a task
-    return random_vectors(_words(kind.sentences(e) for e in train), RANDOM_WIDTH)
+def _fit(
+    trainer: Trainer, task: LabelledTask[Any, Any], test: Sequence[Any], resume: bool
+) -> dict[str, float]:
+    """Train; scores of the best weights on both the development and the test part."""
+    try:
+        scores = trainer.fit(resume)
+        found = task.score_on(test) if test else {}
+        return scores | {f"test_{name}": value for name, value in found.items()}
+    except torch.OutOfMemoryError as error:
+        raise ConfigError(
+            f"batches of {task.batches.size} examples need more memory than the GPU has; lower "
+            f"batch.size, or leave long examples out with batch.max_length"
+        ) from error
 
 
-def _write_about(
-    output: Path,
+def _about(
     name: str,
     recipe: TaskRecipe,
     facts: dict[str, Any],
     inputs: Inputs,
-    elmo: Elmo | None,
-) -> None:
-    """What load_task needs besides the weights."""
-    make_folder(output)
-    with replacing(output / "words.txt") as temporary:
-        text = "".join(f"{word}\n" for word in inputs.static.words)
-        temporary.write_text(text, encoding="utf-8")
-    about = {
-        "task": name,
-        "recipe": dataclasses.asdict(recipe),
-        "facts": facts,
-        "static_width": inputs.static.table.shape[1],
-        "letters": None if inputs.letters is None else inputs.letters.characters,
-        "elmo": _elmo_facts(elmo),
-    }
-    write_json(output / "task.json", about)
+    elmo: dict[str, str] | None,
+) -> About:
+    return About(
+        task=name,
+        recipe=dataclasses.asdict(recipe),
+        facts=facts,
+        words=inputs.static.words,
+        static_width=inputs.static.table.shape[1],
+        letters=None if inputs.letters is None else inputs.letters.characters,
+        elmo=elmo,
+    )
 
 
-def _record(
-    name: str,
-    recipe: TaskRecipe,
-    data: Path,
-    examples: Mapping[Part, Sequence[Any]],
-    task: LabelledTask[Any, Any],
-    trainer: Trainer,
-    elmo: Elmo | None,
-    scores: dict[str, float],
-    layers: LayerCache | None,
-) -> dict[str, Any]:
-    trained = sum(p.numel() for p in task.model.parameters() if p.requires_grad)
+# ── the record ──────────────────────────────────────────────────────────────────────────────────
+
+
+def _vector_facts(path: Path | None, static: StaticVectors) -> dict[str, Any] | None:
+    if path is None:
+        return None
+    known = {"words": len(static.words), "width": static.table.shape[1]}
+    return {"name": path.name, "sha256": sha256(path), **known}
+
+
+def _course(name: str, recipe: TaskRecipe, made_of: Mapping[str, Any]) -> dict[str, Any]:
+    """What may not change before a run is resumed; where a file lies and its name may."""
+    values = dataclasses.asdict(recipe)
+    files, vectors, elmo = made_of["data"]["files"], made_of["vectors"], made_of["elmo"]
     return {
         "task": name,
-        "data": {"name": data.name, **{part: len(found) for part, found in examples.items()}},
-        "elmo": _elmo_facts(elmo),
-        "recipe": dataclasses.asdict(recipe),
+        **{part: values[part] for part in ("input", "model", "batch")},
+        "accumulate": recipe.training.accumulate,
         "seed": recipe.training.seed,
-        "parameters": trained,
+        "data": {part: file["sha256"] for part, file in files.items()},
+        "vectors": vectors and vectors["sha256"],
+        "elmo": elmo and elmo["fingerprint"],
+    }
+
+
+def _outcome(trainer: Trainer, task: LabelledTask[Any, Any]) -> dict[str, Any]:
+    return {
+        "seed": trainer.settings.seed,
+        "parameters": sum(p.numel() for p in task.model.parameters() if p.requires_grad),
         "steps": trainer.step,
         "best_step": trainer.best.step,
         "seconds": round(trainer.seconds, 1),
-        "cache": None if layers is None else layers.meta,
         "mixes": task.mixes(),
-        "results": scores,
     }
-
-
-def _elmo_facts(elmo: Elmo | None) -> dict[str, Any] | None:
-    return None if elmo is None else {"name": elmo.config.name, "fingerprint": elmo.fingerprint()}

@@ -1,18 +1,26 @@
-"""Static word vectors, of the words that occur alone: GloVe's and word2vec's text files."""
+"""Static word vectors, of the words that occur alone: GloVe's and word2vec's text files.
+
+    the 0.418 0.24968 …        a word, a space, its numbers; every line has as many as the first
+
+word2vec's files begin with a line of two whole numbers, how many words and how wide. A word that
+holds spaces itself cannot be asked for: its line is passed over.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import lzma
+import zlib
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from relmo.errors import DataError
+from relmo.errors import ConfigError, DataError, TextError
 from relmo.text.documents import open_text
 from relmo.text.lines import read_lines
 
-PADDING, UNKNOWN = "<pad>", "<unk>"
+Vector = NDArray[np.float32]
 
 
 class StaticVectors:
@@ -23,7 +31,7 @@ class StaticVectors:
         table: (2 + words, width) float32.
     """
 
-    def __init__(self, words: Iterable[str], table: NDArray[np.float32]) -> None:
+    def __init__(self, words: Iterable[str], table: Vector) -> None:
         self.words = list(words)
         self.table = table
         self._row_of = {word: row for row, word in enumerate(self.words, 2)}
@@ -37,28 +45,26 @@ class StaticVectors:
 
 
 def read_vectors(path: Path, wanted: set[str]) -> StaticVectors:
-    """Vectors of the wanted words, and of their lower-case forms; the file is read once."""
+    """Vectors of the wanted words, and of their lower-case forms; the file is read once.
+
+    Of a word that stands there twice the first vector counts.
+    """
     forms = wanted | {word.lower() for word in wanted}
-    words: list[str] = []
-    rows: list[NDArray[np.float32]] = []
-    with open_text(path) as file:
-        for number, line in enumerate(read_lines(file, str(path)), 1):
-            word, _, values = line.partition(" ")
-            if number == 1 and len(values.split()) == 1:
-                continue  # word2vec says how many there are
-            if word in forms:
-                words.append(word)
-                rows.append(_parse(values, path, number, rows))
-                forms.discard(word)
-    width = len(rows[0]) if rows else 0
-    if not width:
+    found: dict[str, Vector] = {}
+    for number, word, values in _lines(path):
+        if number == 1:
+            width = _width(word, values, path)
+            if _is_header(word, values):
+                continue
+        if word in forms and word not in found:
+            vector = _parse(values, width, path, number)
+            if vector is not None:
+                found[word] = vector
+    if not found:
         raise DataError(path, 1, "holds no vector of any word of this data; is it the language's?")
-    found = np.stack(rows)
-    scale = float(found.std())
-    unknown = np.random.default_rng(0).normal(0, scale, width).astype(np.float32)
-    return StaticVectors(
-        words, np.concatenate([np.zeros((1, width)), [unknown], found], dtype="f4")
-    )
+    rows = np.stack(list(found.values()))
+    unknown = np.random.default_rng(0).normal(0, float(rows.std()), width)
+    return StaticVectors(found, np.concatenate([np.zeros((1, width)), [unknown], rows], dtype="f4"))
 
 
 def random_vectors(words: Iterable[str], width: int, seed: int = 0) -> StaticVectors:
@@ -69,14 +75,43 @@ def random_vectors(words: Iterable[str], width: int, seed: int = 0) -> StaticVec
     return StaticVectors(known, table.astype(np.float32))
 
 
-def _parse(
-    values: str, path: Path, number: int, before: list[NDArray[np.float32]]
-) -> NDArray[np.float32]:
+def _lines(path: Path) -> Iterator[tuple[int, str, str]]:
+    """Number, word and values of each line; bytes that are no UTF-8 make a word nobody asks for."""
+    if not path.is_file():
+        raise ConfigError(f"{path}: no such file; a text file of word vectors is needed")
     try:
-        found = np.array(values.split(), dtype=np.float32)
+        with open_text(path) as file:
+            for number, line in enumerate(read_lines(file, str(path), "replace"), 1):
+                word, _, values = line.partition(" ")
+                yield number, word, values
+    except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
+        raise TextError(f"{path}: cannot be read ({error}); is the file complete?") from error
+
+
+def _is_header(word: str, values: str) -> bool:
+    """Whether a first line is word2vec's: how many words and how wide."""
+    return word.isdecimal() and values.strip().isdecimal()
+
+
+def _width(word: str, values: str, path: Path) -> int:
+    """Numbers of a vector, by the first line."""
+    width = int(values) if _is_header(word, values) else len(values.split())
+    if not width:
+        raise DataError(path, 1, "no numbers; a word, a space and its numbers are needed")
+    return width
+
+
+def _parse(values: str, width: int, path: Path, number: int) -> Vector | None:
+    """A line's numbers; None where some of them are rather words: it is of a word with spaces."""
+    parts = values.split()
+    try:
+        vector = np.array(parts, dtype=np.float32)
     except ValueError as error:
+        if len(parts) > width:
+            return None
         raise DataError(path, number, f"{error}; a word and its numbers are needed") from error
-    if not len(found) or (before and len(before[0]) != len(found)):
-        wanted = f"{len(before[0])} as in the lines before" if before else "at least one"
-        raise DataError(path, number, f"{len(found)} numbers; {wanted} are needed")
-    return found
+    if len(parts) != width:
+        raise DataError(path, number, f"{len(parts)} numbers; {width} as in the first line needed")
+    if not np.isfinite(vector).all():
+        raise DataError(path, number, "a number is NaN or infinite; take another file")
+    return vector

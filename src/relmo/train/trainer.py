@@ -18,7 +18,7 @@ import torch
 
 from relmo.errors import ConfigError, RelmoError
 from relmo.files import explain
-from relmo.train.best import Best, load_best, save_best
+from relmo.train.best import Best, drop_best, load_best, read_best, save_best
 from relmo.train.checkpoint import Progress, has_checkpoint, load_checkpoint, save_checkpoint
 from relmo.train.distributed import (
     World,
@@ -120,10 +120,7 @@ class Trainer:
                 self._save()
             self._check_weights()
             scores = {} if self._is_tired() else self._evaluate()
-            if self.task.score is None:
-                return scores
-            load_best(self.folder, self.task.model)
-            return self.best.scores
+            return scores if self.task.score is None else self._take_best()
         finally:
             if self._board is not None:
                 self._board.close()
@@ -165,6 +162,8 @@ class Trainer:
             done = self.step if resume else -1
             is_over = self.progress >= 1
             drop_metrics_after(self.folder / "metrics.jsonl", done, is_over=is_over)
+            if self.step == 0:
+                drop_best(self.folder)
             self._board = TensorBoard(self.folder / "tensorboard", done)
         self._started = time.monotonic()
         self._logged = self.step, self.seconds
@@ -248,12 +247,22 @@ class Trainer:
         """Write the weights down if they are better than any before."""
         if self.task.score is None:
             return
-        if self.best.is_beaten_by(scores, self.task.score):
+        is_better = self.best.is_beaten_by(scores, self.task.score)
+        if as_main_says(is_better, self.world):
             self.best = Best(self.step, scores, 0)
             if self.world.is_main:
-                save_best(self.folder, self.task.model)
+                save_best(self.folder, self.task.model, self.best)
         else:
             self.best = replace(self.best, waited=self.best.waited + 1)
+        wait(self.world)
+
+    def _take_best(self) -> dict[str, float]:
+        """Take up the best weights; give their scores."""
+        if self.best.step < 0:
+            raise self._diverged(f"{self.task.score} was no number in any score")
+        found = load_best(self.folder, self.task.model)
+        self.best = replace(found, waited=self.best.waited)
+        return found.scores
 
     def _write(self, values: dict[str, Any]) -> None:
         epoch = self.step * self.settings.accumulate / self.task.steps_per_epoch
@@ -293,8 +302,18 @@ class Trainer:
         if found is not None:
             place, carried = found
             self.step, self._before, self.best = place.step, place.seconds, place.best
+            self._resume_best()
             self._started, self._saved = time.monotonic(), place.step
             self.task.load_state(share_of(carried, self.world))
+
+    def _resume_best(self) -> None:
+        """Take up a best score that came after the checkpoint of its own step: that of a run's end.
+
+        Scores of later steps are made again.
+        """
+        kept = None if self.task.score is None else read_best(self.folder)
+        if kept is not None and self.best.step < kept.step <= self.step:
+            self.best = kept
 
 
 def check_whole(settings: object, least: Mapping[str, int]) -> None:

@@ -17,10 +17,15 @@ from relmo.train.trainer import Diverged, Trainer, TrainSettings
 OPTIM = OptimSettings(learning_rate=0.05, warmup=0.0)
 
 
+class Stop(Exception):
+    pass
+
+
 class Line:
     """Learns y = 3 x - 1 from `size` points a step; `noise` is random, `bad` gives NaN."""
 
     steps_per_epoch = 10
+    score = None
 
     def __init__(self, size=4, noise=0.0, bad=None, pause=0.0):
         self.size, self.noise, self.bad, self.pause = size, noise, bad, pause
@@ -181,11 +186,124 @@ def test_weights_that_are_no_numbers_are_never_kept(tmp_path):
         train(tmp_path / "no checkpoints", Line(bad=3), steps=6, log_every=100)
 
 
+# ── the best weights ────────────────────────────────────────────────────────────────────────
+
+
+class Scored(Line):
+    """Its figure at the n-th look is the n-th of `figures`, by the step it is at."""
+
+    steps_per_epoch = 2
+    score = "f1"
+
+    def __init__(self, figures, stop=None):
+        super().__init__()
+        self.figures, self.stop, self.steps = figures, stop, 0
+
+    def loss(self, step):
+        if step == self.stop:
+            raise Stop
+        self.steps = step + 1
+        return super().loss(step)
+
+    def evaluate(self):
+        super().evaluate()
+        return {"f1": self.figures[self.steps], "slope": self.model.weight.item()}
+
+    def load_state(self, state):
+        super().load_state(state)
+        self.steps = {sum(range(n)): n for n in range(1, 99)}[int(self.carried.item())]
+
+
+RISE_AND_FALL = {2: 10.0, 4: 30.0, 6: 20.0, 8: 29.0, 10: 25.0, 12: 40.0}
+
+
+def scored_steps(folder):
+    return [line["step"] for line in lines(folder) if "f1" in line]
+
+
+def test_a_run_ends_when_scores_stop_rising(tmp_path):
+    trainer, scores = train(tmp_path, Scored(RISE_AND_FALL), steps=12, patience=2)
+    assert trainer.step == 8
+    assert scored_steps(tmp_path) == [2, 4, 6, 8]
+    assert scores["f1"] == 30.0
+
+
+def test_without_patience_a_run_goes_to_its_end(tmp_path):
+    trainer, scores = train(tmp_path, Scored(RISE_AND_FALL), steps=12)
+    assert (trainer.step, trainer.best.step, scores["f1"]) == (12, 12, 40.0)
+
+
+def test_a_score_as_high_as_the_best_is_no_better(tmp_path):
+    trainer, _ = train(tmp_path, Scored(dict.fromkeys(range(99), 5.0)), steps=20, patience=3)
+    assert (trainer.step, trainer.best.step) == (8, 2)
+
+
+def test_the_best_weights_are_taken_up_in_the_end(tmp_path):
+    trainer, scores = train(tmp_path, Scored(RISE_AND_FALL), steps=10)
+    assert trainer.best.step == 4
+    assert trainer.task.model.weight.item() == scores["slope"]
+    at_4 = next(line for line in lines(tmp_path) if "f1" in line and line["step"] == 4)
+    assert scores == {"f1": 30.0, "slope": at_4["slope"]}
+
+
+def test_scores_come_once_per_epoch_unless_said_otherwise(tmp_path):
+    figures = dict.fromkeys(range(99), 1.0)
+    train(tmp_path / "epochs", Scored(figures), epochs=3)
+    assert scored_steps(tmp_path / "epochs") == [2, 4, 6]
+    train(tmp_path / "steps", Scored(figures), epochs=3, evaluate_every=3)
+    assert scored_steps(tmp_path / "steps") == [3, 6]
+
+
+@pytest.mark.parametrize("stop", [5, 6, 7])
+def test_a_run_stopped_while_it_waits_ends_where_it_would_have(tmp_path, stop):
+    settings = {"steps": 12, "patience": 2, "checkpoint_every": 3}
+    whole, scores = train(tmp_path / "whole", Scored(RISE_AND_FALL), **settings)
+    with pytest.raises(Stop):
+        train(tmp_path / "stopped", Scored(RISE_AND_FALL, stop), **settings)
+    resumed, again = train(tmp_path / "stopped", Scored(RISE_AND_FALL), resume=True, **settings)
+    assert again == scores
+    assert (resumed.step, resumed.best) == (whole.step, whole.best)
+    assert scored_steps(tmp_path / "stopped") == scored_steps(tmp_path / "whole")
+    assert torch.equal(resumed.task.model.weight, whole.task.model.weight)
+
+
+def test_a_run_that_ended_early_is_over_when_resumed(tmp_path):
+    settings = {"steps": 12, "patience": 2, "checkpoint_every": 3}
+    _, scores = train(tmp_path, Scored(RISE_AND_FALL), **settings)
+    trainer, again = train(tmp_path, Scored(RISE_AND_FALL), resume=True, **settings)
+    assert (trainer.step, trainer.task.evaluated, again) == (8, 0, scores)
+    assert scored_steps(tmp_path) == [2, 4, 6, 8]
+
+
+def test_a_longer_run_keeps_the_best_of_the_shorter_one_s_end(tmp_path):
+    figures = {2: 10.0, 4: 20.0, 5: 90.0, 6: 30.0, 8: 40.0}
+    train(tmp_path, Scored(figures), steps=5, checkpoint_every=1)
+    trainer, scores = train(tmp_path, Scored(figures), steps=8, checkpoint_every=1, resume=True)
+    assert (trainer.best.step, scores["f1"]) == (5, 90.0)
+    assert trainer.task.model.weight.item() == scores["slope"]
+
+
+def test_scores_that_are_no_numbers_are_a_named_error(tmp_path):
+    task = Scored(dict.fromkeys(range(99), math.nan))
+    with pytest.raises(Diverged, match="f1 was no number in any score at step 4; lower"):
+        train(tmp_path, task, steps=4)
+    assert not (tmp_path / "best.safetensors").exists()
+
+
+def test_a_score_that_is_no_number_now_and_then_is_passed_over(tmp_path):
+    task = Scored({2: math.nan, 4: 3.0, 6: math.nan})
+    trainer, scores = train(tmp_path, task, steps=6)
+    assert (trainer.best.step, scores["f1"]) == (4, 3.0)
+
+
+def test_a_run_that_begins_anew_forgets_the_best_weights_before(tmp_path):
+    train(tmp_path, Scored({2: 50.0}), steps=2)
+    with pytest.raises(Stop):
+        train(tmp_path, Scored({}, stop=1), steps=2)
+    assert not (tmp_path / "best.safetensors").exists()
+
+
 # ── going on ────────────────────────────────────────────────────────────────────────────────
-
-
-class Stop(Exception):
-    pass
 
 
 def test_a_stopped_run_goes_on_to_the_bit(tmp_path):

@@ -71,6 +71,15 @@ class InputSettings:
         for name in ("elmo_dropout", "dropout"):
             if not 0 <= getattr(self, name) < 1:
                 raise ConfigError(f"{name} is {getattr(self, name)}; a share below 1 is needed")
+        if not self.l2 >= 0:
+            raise ConfigError(f"l2 is {self.l2}; it cannot be negative")
+        for name in ("finetune", "tune_static"):
+            if not isinstance(getattr(self, name), bool):
+                raise ConfigError(f"{name} is {getattr(self, name)!r}; write true or false")
+        for name, least in {"letters": 0, "letter_width": 1, "letter_window": 1}.items():
+            value = getattr(self, name)
+            if type(value) is not int or value < least:
+                raise ConfigError(f"{name} is {value!r}; a whole number from {least} on is needed")
 
 
 class TokenInput(nn.Module):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -14,11 +13,10 @@ from relmo.tasks.lm.settings import Recipe
 from relmo.tasks.lm.task import LmTask
 from relmo.text.documents import find_files
 from relmo.text.token_cache import TokenCache, open_cache
-from relmo.train.checkpoint import has_checkpoint
+from relmo.train.course import check_course
 from relmo.train.distributed import World, join_world, wait
 from relmo.train.record import write_record
 from relmo.train.trainer import Trainer
-from relmo.weights.facts import make_folder, read_json, write_json
 from relmo.weights.tensors import ModelFiles, Storage
 
 
@@ -53,7 +51,8 @@ def pretrain(
     if init is not None:
         recipe = _like(init, recipe)
     cache = _open_cache(recipe, data, cache_folder or output / "cache", world)
-    _check_course(output / "checkpoint", recipe, cache, world)
+    is_noted = world.is_main and bool(recipe.training.checkpoint_every)
+    check_course(output / "checkpoint", _course(recipe, cache), is_noted=is_noted)
     if world.is_main:
         report({"corpus": cache.meta["tokens"], "coverage": cache.coverage(recipe.lm.vocabulary)})
     seed = recipe.training.seed
@@ -94,26 +93,11 @@ def _like(init: ModelFiles, recipe: Recipe) -> Recipe:
     return dataclasses.replace(recipe, model=model, data=data)
 
 
-def _check_course(folder: Path, recipe: Recipe, cache: TokenCache, world: World) -> None:
-    """Note what decides each step; a checkpoint of a run that began with other things is an error.
-
-    How long a run is, how often it looks and the learning rate may change on the way.
-    """
+def _course(recipe: Recipe, cache: TokenCache) -> dict[str, Any]:
+    """What decides each step."""
     steps = {"accumulate": recipe.training.accumulate, "seed": recipe.training.seed}
     settings = {name: recipe.to_dict()[name] for name in ("model", "lm")}
-    course = json.loads(json.dumps({**settings, **steps, "text": cache.folder.name}))
-    path = folder / "course.json"
-    if path.is_file() and has_checkpoint(folder):
-        begun = read_json(path)
-        other = sorted(name for name in course if course[name] != begun.get(name))
-        if other:
-            raise ConfigError(
-                f"{folder} is of a run with another {', '.join(other)}; resume with what it began "
-                f"with, or choose another folder"
-            )
-    elif world.is_main and recipe.training.checkpoint_every:
-        make_folder(folder)
-        write_json(path, course)
+    return {**settings, **steps, "text": cache.folder.name}
 
 
 def _facts(

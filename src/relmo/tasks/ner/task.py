@@ -41,6 +41,8 @@ class NerTask(LabelledTask[TaggedSentence, Tags]):
     ) -> None:
         self.tags: list[str] = facts["tags"]
         self.inputs = inputs
+        if not is_chunked(self.tags):
+            self.score = "dev_accuracy"  # there are no entities to count
         self._number_of = {tag: i for i, tag in enumerate(self.tags)}
         self.net = NerModel(settings, tokens, self.tags)
         super().__init__(self.net, train, dev, batches or BatchSettings(), seed, inputs.device)

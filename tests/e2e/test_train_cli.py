@@ -1,0 +1,255 @@
+"""relmo train, evaluate and predict as a script sees them, and training without typer and rich."""
+
+import json
+import os
+import random
+import subprocess
+import sys
+
+import pytest
+
+from relmo import Elmo
+from relmo.tasks.registry import find_task
+from relmo.tasks.run import train_task
+from relmo.train.record import read_record
+from tests.conftest import tiny_config
+from tests.support.toy_tasks import toy, toy_recipe
+
+SMALL = [f"--set={change}" for change in (*toy("ner").shrink, "training.epochs=8")]
+TEXT = "the ada inc in rome\n\nthis film . naïve 😀 bob in oslo\n"
+
+
+@pytest.fixture(scope="module")
+def elmo_folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("elmo")
+    Elmo.untrained(tiny_config(), seed=1).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    return toy("ner").write_parts(tmp_path_factory.mktemp("data"))
+
+
+@pytest.fixture(scope="module")
+def run_folder(tmp_path_factory, data, elmo_folder):
+    """A run with ELMo that has learned something."""
+    output = tmp_path_factory.mktemp("runs") / "ner"
+    recipe = toy_recipe("ner", "training.epochs=16")
+    train_task("ner", recipe, data, output, elmo=elmo_folder, device="cpu")
+    return output
+
+
+def objects(found):
+    return [json.loads(line) for line in found.stdout.decode().splitlines()]
+
+
+# ── train ───────────────────────────────────────────────────────────────────────────────────
+
+
+def test_train_reports_scores_and_the_run(run, data, elmo_folder, tmp_path):
+    found = run("train", "ner", "--data", data, "--output", tmp_path / "run", "--elmo", elmo_folder,
+                *SMALL, "--set=training.log_every=5")  # fmt: skip
+    assert found.returncode == 0, found.stderr
+    shown = dict(line.split(None, 1) for line in found.stdout.decode().splitlines())
+    record = read_record(tmp_path / "run" / "run.json")
+    assert float(shown["test_f1"]) == record["results"]["test_f1"] > 50
+    assert shown["run"] == str(tmp_path / "run")
+    first, *rest = found.stderr.decode().splitlines()
+    assert first == "relmo: without --vectors the static word vectors are trained from nothing"
+    assert any("mean_loss" in line for line in rest)
+    assert any("dev_f1" in line for line in rest)
+
+
+def test_train_with_json_writes_lines_and_last_the_scores(run, data, tmp_path):
+    (tmp_path / "v.txt").write_text("ada 1 2\nin 3 4\n")
+    found = run("train", "ner", "--data", data, "--output", tmp_path / "run", "--elmo", "none",
+                "--vectors", tmp_path / "v.txt", *SMALL, "--set=training.epochs=1",
+                "--json")  # fmt: skip
+    assert found.returncode == 0, found.stderr
+    assert found.stderr == b""
+    *lines, last = objects(found)
+    assert {"step", "dev_f1"} <= lines[-1].keys()
+    assert last["run"] == str(tmp_path / "run")
+    assert last["dev_f1"] == read_record(tmp_path / "run" / "run.json")["results"]["dev_f1"]
+
+
+@pytest.mark.parametrize(
+    ("args", "what"),
+    [
+        (["nerd"], "no task 'nerd'; did you mean 'ner'?"),
+        (["ner", "--set=model.dropuot=1"], "unknown key 'dropuot'; did you mean 'dropout'?"),
+        (["ner", "--recipe=gone"], "no recipe 'gone'"),
+        (["ner", "--elmo=gone"], "gone"),
+        (["ner", "--vectors=gone.txt"], "gone.txt: no such file"),
+        (["ner", "--data=gone"], "gone is no folder"),
+    ],
+)
+def test_a_wrong_call_is_one_line_and_exit_code_2(run, data, tmp_path, args, what):
+    rest = ["--elmo=none"] * (not any("--elmo" in arg for arg in args))
+    found = run("train", "--data", data, "--output", tmp_path / "run", *rest, *args)
+    assert found.returncode == 2
+    assert what in found.stderr.decode().splitlines()[-1]
+    assert found.stderr.decode().splitlines()[-1].startswith("relmo: ")
+    assert found.stdout == b""
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_bad_row_is_named_and_exit_code_1(run, tmp_path):
+    data = toy("ner").write_parts(tmp_path / "data")
+    with (data / "dev.txt").open("a") as file:
+        file.write("\nada B-PER extra\n")
+    found = run("train", "ner", "--data", data, "--output", tmp_path / "run", "--elmo", "none")
+    assert found.returncode == 1
+    assert b"dev.txt, line " in found.stderr
+
+
+def test_a_finished_run_is_not_written_over(run, data, run_folder):
+    found = run("train", "ner", "--data", data, "--output", run_folder, "--elmo", "none")
+    assert found.returncode == 2
+    assert b"holds a finished run; choose another folder" in found.stderr
+
+
+# ── evaluate ────────────────────────────────────────────────────────────────────────────────
+
+
+def test_evaluate_gives_the_record_s_scores(run, data, run_folder):
+    found = run("evaluate", run_folder, "--data", data / "test.txt", "--json")
+    assert found.returncode == 0, found.stderr
+    results = read_record(run_folder / "run.json")["results"]
+    scores = objects(found)[0]
+    assert scores == pytest.approx({k: results[f"test_{k}"] for k in scores})
+    assert scores["f1"] > 50
+
+
+def test_evaluate_counts_an_unseen_label_as_wrong(run, run_folder, tmp_path):
+    (tmp_path / "odd.txt").write_text("zeus B-GOD\nin O\n")
+    found = run("evaluate", run_folder, "--data", tmp_path / "odd.txt")
+    assert found.returncode == 0, found.stderr
+    assert dict(line.split(None, 1) for line in found.stdout.decode().splitlines())["f1"] == "0.0"
+
+
+def test_evaluate_needs_a_run_a_file_and_the_run_s_elmo(run, data, run_folder, tmp_path):
+    for args, what in (
+        ((tmp_path, "--data", data / "test.txt"), b"is no folder of a task's run"),
+        ((run_folder, "--data", tmp_path / "gone.txt"), b"gone.txt: no such file"),
+        ((run_folder, "--data", data / "test.txt", "--elmo", "gone"), b"reads with tiny"),
+    ):
+        found = run("evaluate", *args)
+        assert (found.returncode, found.stdout) == (2, b"")
+        assert what in found.stderr
+
+
+# ── predict ─────────────────────────────────────────────────────────────────────────────────
+
+
+def test_predict_marks_names_in_a_file_and_in_standard_input(run, run_folder, tmp_path):
+    (tmp_path / "in.txt").write_text(TEXT, encoding="utf-8")
+    from_file = run("predict", run_folder, tmp_path / "in.txt")
+    assert from_file.returncode == 0, from_file.stderr
+    assert "[ORG ada inc] in [LOC rome]" in from_file.stdout.decode()
+    assert run("predict", run_folder, stdin=TEXT.encode()).stdout == from_file.stdout
+    assert run("predict", run_folder, "-", stdin=TEXT.encode()).stdout == from_file.stdout
+
+
+def test_predict_gives_a_json_object_per_sentence(run, run_folder, elmo_folder):
+    found = run("predict", run_folder, "--json", "--elmo", elmo_folder, stdin=TEXT.encode())
+    first, *_, last = objects(found)
+    assert first["words"] == ["the", "ada", "inc", "in", "rome"]
+    assert len(first["tags"]) == 5
+    assert first["entities"][0] == {"label": "ORG", "first": 1, "last": 2, "text": "ada inc"}
+    assert "😀" in last["words"]
+    assert "😀".encode() in found.stdout
+
+
+def test_predict_of_nothing_is_nothing(run, run_folder):
+    found = run("predict", run_folder, stdin=b"\n \n")
+    assert (found.returncode, found.stdout, found.stderr) == (0, b"", b"")
+
+
+def test_predict_names_what_it_cannot_read(run, run_folder, tmp_path):
+    found = run("predict", run_folder, tmp_path / "gone.txt")
+    assert found.returncode == 2
+    assert b"no such file; - reads standard input" in found.stderr
+    found = run("predict", run_folder, stdin=b"ok\n\xff\n")
+    assert found.returncode == 1
+    assert b"line 2 is not UTF-8" in found.stderr
+
+
+SQUAD = {
+    "data": [
+        {"title": t, "paragraphs": [{"context": f"{n} lives in {p} .", "qas": [
+            {"id": f"{t}{n}", "question": f"where does {n} live ?",
+             "answers": [{"text": p, "answer_start": len(f"{n} lives in ")}]}]}]}
+        for t, n, p in (("a", "ada", "rome"), ("b", "bob", "oslo"), ("c", "cy", "lima"))
+    ]
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "keys"),
+    [
+        ("squad", "where does ada live ?\tada lives in rome .", {"id", "question", "answer"}),
+        ("srl", "dog saw the cat", {"words", "predicate", "arguments"}),
+        ("coref", "ada saw bob .\nbob met old ada .", {"sentences", "clusters"}),
+    ],
+)
+def test_other_tasks_answer_for_plain_text(run, tmp_path, name, text, keys):
+    small = ["training.steps=1", "batch.size=2", "model.cell_width=8", "model.hidden_width=8"]
+    known = find_task(name).settings_type.__dataclass_fields__
+    changes = [
+        c for c in small if c.partition(".")[2].partition("=")[0] in known or "model" not in c
+    ]
+    data = tmp_path / "data"
+    data.mkdir()
+    for part in ("train", "dev", "test"):
+        if name == "squad":
+            (data / f"{part}.json").write_text(json.dumps(SQUAD))
+        else:
+            toy(name).write(data / f"{part}.conll", 6, random.Random(0))
+    args = ["--data", data, "--output", tmp_path / "run", "--elmo", "none"]
+    found = run("train", name, *args, *[f"--set={change}" for change in changes])
+    assert found.returncode == 0, found.stderr
+    found = run("predict", tmp_path / "run", "--json", stdin=f"{text}\n".encode())
+    assert found.returncode == 0, found.stderr
+    assert keys <= objects(found)[0].keys()
+    readable = run("predict", tmp_path / "run", stdin=f"{text}\n".encode())
+    assert readable.returncode == 0
+    assert readable.stdout.strip()
+
+
+# ── without typer and rich ──────────────────────────────────────────────────────────────────
+
+BARE = """
+import sys
+for name in ("typer", "rich", "pyarrow", "tensorboard", "matplotlib"):
+    sys.modules[name] = None  # importing it fails
+import runpy
+sys.argv[0] = "relmo.tasks"
+runpy.run_module("relmo.tasks", run_name="__main__")
+"""
+
+
+def test_training_needs_torch_numpy_safetensors_and_h5py_alone(data, elmo_folder, tmp_path):
+    args = ["train", "ner", "--data", data, "--output", tmp_path / "run", "--elmo", elmo_folder,
+            "--cache", tmp_path / "cache", *SMALL, "--set=training.steps=1"]  # fmt: skip
+    command = [sys.executable, "-c", BARE, *map(str, args)]
+    one_thread = {**os.environ, "OMP_NUM_THREADS": "1"}
+    found = subprocess.run(command, capture_output=True, text=True, check=False, env=one_thread)
+    assert found.returncode == 0, found.stderr
+    *lines, scores = map(json.loads, found.stdout.splitlines())
+    assert lines[-1]["dev_f1"] == scores["dev_f1"]
+    assert read_record(tmp_path / "run" / "run.json")["results"] == scores
+    assert len(list((tmp_path / "cache").iterdir())) == 1
+
+
+def test_the_bare_command_has_the_same_errors(data, tmp_path, capsys):
+    from relmo.tasks.__main__ import main
+
+    common = ["--data", str(data), "--output", str(tmp_path / "run"), "--elmo", "none"]
+    with pytest.raises(SystemExit) as exit_:
+        main(["train", "nerd", *common])
+    assert exit_.value.code == 2
+    assert capsys.readouterr().err == "relmo: no task 'nerd'; did you mean 'ner'?\n"
+    main(["train", "ner", *common, *SMALL, "--set=training.steps=1"])
+    assert "test_f1" in json.loads(capsys.readouterr().out.splitlines()[-1])

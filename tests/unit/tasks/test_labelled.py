@@ -1,0 +1,117 @@
+"""Epochs and batches of labelled examples, on a task that counts."""
+
+from collections import Counter
+
+import pytest
+import torch
+from torch import nn
+
+from relmo.errors import ConfigError
+from relmo.tasks.labelled import BatchSettings, LabelledTask
+
+
+class Lengths(LabelledTask):
+    """Examples are words; the answer is their length, off by what the model has learned."""
+
+    score = "dev_right"
+
+    def __init__(self, train=(), dev=(), seed=0, **batches):
+        settings = BatchSettings(**batches)
+        super().__init__(nn.Linear(1, 1), train, dev, settings, seed, torch.device("cpu"))
+        self.seen = []
+
+    def length(self, example):
+        return len(example)
+
+    def batch_loss(self, examples):
+        return self.model.weight.sum() * len(examples)
+
+    def predict_batch(self, examples):
+        assert not torch.is_grad_enabled()
+        assert not self.model.training
+        self.seen.append(list(examples))
+        return [len(e) for e in examples]
+
+    def scores(self, examples, predictions):
+        pairs = zip(examples, predictions, strict=True)
+        return {"right": 100 * sum(len(e) == p for e, p in pairs) / max(len(examples), 1)}
+
+    @classmethod
+    def read(cls, path, part):
+        return path.read_text().split()
+
+
+WORDS = [chr(97 + i % 26) * (1 + 7 * i % 23) + str(i) for i in range(101)]
+
+
+def epoch(task, number):
+    steps = range(number * task.steps_per_epoch, (number + 1) * task.steps_per_epoch)
+    return [task.examples_of(step) for step in steps]
+
+
+@pytest.mark.parametrize(
+    "batches", [{"size": 8}, {"size": 8, "sorted_together": 1}, {"size": 1}, {"size": 500}]
+)
+def test_every_example_comes_once_in_an_epoch(batches):
+    task = Lengths(WORDS, **batches)
+    for number in (0, 1, 5):
+        found = epoch(task, number)
+        assert Counter(word for batch in found for word in batch) == Counter(WORDS)
+        assert max(map(len, found)) <= task.batches.size
+
+
+def test_a_step_s_examples_depend_on_the_seed_and_its_number_alone():
+    one, same = Lengths(WORDS, size=8), Lengths(WORDS, size=8)
+    there = [one.examples_of(step) for step in range(30)]
+    back = [same.examples_of(step) for step in reversed(range(30))]
+    assert there == back[::-1]
+    assert epoch(one, 0) != epoch(one, 1)
+    assert epoch(one, 0) != epoch(Lengths(WORDS, seed=1, size=8), 0)
+
+
+def test_examples_of_like_length_stand_together():
+    def padding(task):
+        return sum(max(map(len, b)) * len(b) - sum(map(len, b)) for b in epoch(task, 0))
+
+    near, mixed = Lengths(WORDS, size=8), Lengths(WORDS, size=8, sorted_together=1)
+    assert padding(near) < padding(mixed) / 3
+    lengths = [max(map(len, batch)) for batch in epoch(near, 0)]
+    assert lengths != sorted(lengths)
+
+
+def test_only_training_leaves_long_examples_out():
+    task = Lengths(WORDS, WORDS, max_length=9, size=8)
+    assert {len(w) for w in task.train} == {len(w) for w in WORDS if len(w) <= 9}
+    assert sum(map(len, epoch(task, 0))) == len(task.train) < len(WORDS)
+    assert len(task.dev) == len(WORDS)
+    assert task.evaluate() == {"dev_right": 100}
+    assert Counter(w for batch in task.seen for w in batch) == Counter(WORDS)
+
+
+def test_answers_come_in_the_order_of_the_examples():
+    task = Lengths(size=7)
+    assert task.predict(WORDS) == [len(w) for w in WORDS]
+    assert task.predict([]) == []
+    assert [len(batch) for batch in task.seen] == [7] * 14 + [3]
+
+
+def test_the_mean_loss_is_that_since_the_last_look():
+    task = Lengths(WORDS[:3], size=2)
+    with torch.no_grad():
+        task.model.weight.fill_(2.0)
+    for step in range(2):
+        task.loss(step)
+    assert task.measures() == {"mean_loss": pytest.approx(3)}
+    assert task.measures() == {"mean_loss": 0}
+
+
+def test_nothing_but_weights_is_carried_from_step_to_step():
+    assert Lengths(WORDS).state() == {}
+
+
+@pytest.mark.parametrize(
+    "batches", [{"size": 0}, {"size": 2.5}, {"max_length": -1}, {"sorted_together": "x"}]
+)
+def test_settings_that_make_no_sense_are_named(batches):
+    with pytest.raises(ConfigError, match=f"{min(batches)} is .*; a whole number from"):
+        BatchSettings(**batches)

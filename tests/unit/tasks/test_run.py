@@ -1,0 +1,390 @@
+"""Train, keep and take up a task's model: files, fine-tuning, resuming, what is refused."""
+
+import hashlib
+import json
+import lzma
+import shutil
+from functools import partial
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from relmo import Elmo
+from relmo.errors import ConfigError, ModelNotFound, WeightError
+from relmo.tasks.ner.task import NerTask
+from relmo.tasks.run import load_task, load_task_recipe, make_task_recipe, read_parts
+from relmo.train.record import read_record
+from tests.conftest import tiny_config
+from tests.support.toy_tasks import toy, train_toy
+
+train = partial(train_toy, "ner")
+SHORT = "training.epochs=1"
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    return toy("ner").write_parts(tmp_path_factory.mktemp("ner"), 24, 8, 8)
+
+
+@pytest.fixture(scope="module")
+def elmo_folder(tmp_path_factory, tiny):
+    folder = tmp_path_factory.mktemp("elmo") / "mine"
+    tiny.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def baseline(tmp_path_factory, data):
+    folder = tmp_path_factory.mktemp("baseline") / "run"
+    train(data, folder, None, SHORT)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def vectors(tmp_path_factory):
+    path = tmp_path_factory.mktemp("vectors") / "v.txt.xz"
+    text = "".join(f"{w} {i} 0.5 -1\n" for i, w in enumerate(["ada", "in", "rome", "zebra"]))
+    path.write_bytes(lzma.compress(text.encode()))
+    return path
+
+
+def copy_of(data, folder, **changes):
+    """The data with the text of some parts replaced."""
+    shutil.copytree(data, folder)
+    for part, text in changes.items():
+        (folder / f"{part}.txt").write_text(text, encoding="utf-8")
+    return folder
+
+
+def interrupt(line):
+    if "dev_f1" in line:
+        raise KeyboardInterrupt
+
+
+# ── what a run leaves ───────────────────────────────────────────────────────────────────────
+
+
+def test_the_record_names_all_that_a_run_was_made_of(data, vectors, tiny, tmp_path):
+    scores = train(data, tmp_path, tiny, SHORT, vectors=vectors)
+    record = read_record(tmp_path / "run.json")
+    for part, count in {"train": 24, "dev": 8, "test": 8}.items():
+        content = (data / f"{part}.txt").read_bytes()
+        sha256 = hashlib.sha256(content).hexdigest()
+        assert record["data"]["files"][part] == {"name": f"{part}.txt", "sha256": sha256}
+        assert record["data"][part] == count
+    sha256 = hashlib.sha256(vectors.read_bytes()).hexdigest()
+    assert record["vectors"] == {"name": "v.txt.xz", "sha256": sha256, "words": 3, "width": 3}
+    assert record["elmo"] == {"name": "tiny", "fingerprint": tiny.fingerprint()}
+    assert record["results"] == scores
+    assert record["best_step"] <= record["steps"] == 3
+    assert str(tmp_path) not in (tmp_path / "run.json").read_text()
+
+
+def test_a_baseline_s_record_has_neither_elmo_nor_vectors(baseline):
+    record = read_record(baseline / "run.json")
+    assert (record["elmo"], record["vectors"], record["cache"]) == (None, None, None)
+    assert record["mixes"] == {}
+    assert record["recipe"]["input"]["tune_static"] is True
+
+
+def test_a_missing_test_part_leaves_its_scores_out(data, tmp_path):
+    shutil.copytree(data, tmp_path / "data")
+    (tmp_path / "data" / "test.txt").unlink()
+    scores = train(tmp_path / "data", tmp_path / "run", None, SHORT)
+    assert {name.partition("_")[0] for name in scores} == {"dev"}
+
+
+def test_a_model_knows_its_letters_from_training_alone(data, tmp_path):
+    odd = copy_of(data, tmp_path / "data", test="ж B-PER\n\nin O\n")
+    train(odd, tmp_path / "run", None, SHORT)
+    letters = json.loads((tmp_path / "run" / "task.json").read_text())["letters"]
+    assert "a" in letters
+    assert "ж" not in letters
+
+
+@pytest.mark.parametrize("word", ["a\rb", "a\u2028b", "a\x85b", "\ud83d", "a\x00b", '"', "naïve"])
+def test_odd_words_come_back_with_their_vectors(data, tmp_path, monkeypatch, word):
+    read = NerTask.read
+
+    def with_odd_words(path, part):
+        found = read(path, part)
+        return [type(s)((word, *s.words[1:]), s.tags) for s in found]
+
+    monkeypatch.setattr(NerTask, "read", with_odd_words)
+    train(data, tmp_path, None, "training.steps=1")
+    task = load_task(tmp_path, device="cpu")
+    assert word in task.inputs.static.words
+    assert set(word) <= set(task.inputs.letters.characters)
+    weights = load_file(tmp_path / "best.safetensors")["tokens.static.weight"]
+    assert len(weights) == len(task.inputs.static.words) + 2
+
+
+def test_vectors_from_a_file_may_stay_as_they_are(data, vectors, tmp_path):
+    train(data, tmp_path, None, SHORT, "input.tune_static=false", vectors=vectors)
+    task = load_task(tmp_path, device="cpu")
+    row = task.inputs.static.rows(["rome"])[0]
+    assert task.net.tokens.static.weight[row].tolist() == [2, 0.5, -1]
+    assert task.inputs.static.rows(["zebra"])[0] == 1  # not in the data
+
+
+def test_tags_that_mark_no_entities_are_chosen_by_accuracy(data, tmp_path):
+    plain = copy_of(data, tmp_path / "data")
+    for file in plain.iterdir():
+        file.write_text(file.read_text().replace("B-", "").replace("I-", ""))
+    scores = train(plain, tmp_path / "run", None, SHORT)
+    assert scores.keys() == {"dev_accuracy", "test_accuracy"}
+    task = load_task(tmp_path / "run", device="cpu")
+    (example,) = task.read_text(["ada in"])
+    assert task.render(example, task.predict([example])[0]).startswith("ada/")
+
+
+def test_a_label_that_training_did_not_have_counts_as_wrong(baseline, data, tmp_path):
+    task = load_task(baseline, device="cpu")
+    (tmp_path / "odd.txt").write_text("ada B-GOD\nin O\n\nada B-GOD\n", encoding="utf-8")
+    found = task.score_on(task.read(tmp_path / "odd.txt", "test"))
+    assert found["f1"] == found["recall"] == 0
+    other = copy_of(data, tmp_path / "data", dev="ada B-GOD\nin O\n")
+    assert train(other, tmp_path / "run", None, SHORT)["dev_f1"] == 0
+
+
+# ── fine-tuning ─────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture(scope="module")
+def finetuned(tmp_path_factory, data):
+    """A run that trained its biLM, its scores, and the model that was handed in."""
+    folder = tmp_path_factory.mktemp("finetuned") / "run"
+    elmo = Elmo.untrained(tiny_config(), seed=1)
+    scores = train(data, folder, elmo, "training.epochs=2", "input.finetune=true")
+    return folder, scores, elmo
+
+
+def test_finetuning_trains_a_copy_of_the_bilm(finetuned, tiny):
+    folder, _, elmo = finetuned
+    assert elmo.fingerprint() == tiny.fingerprint()
+    assert not any(p.requires_grad for p in elmo.bilm.parameters())
+    saved = load_file(folder / "best.safetensors")
+    begun = {f"bilm.{name}": tensor for name, tensor in tiny.bilm.state_dict().items()}
+    assert begun.keys() <= saved.keys()
+    moved = [name for name in begun if not torch.equal(saved[name], begun[name])]
+    assert len(moved) > len(begun) / 2
+    assert read_record(folder / "run.json")["elmo"]["fingerprint"] == tiny.fingerprint()
+    count = sum(p.numel() for p in tiny.bilm.parameters())
+    assert read_record(folder / "run.json")["parameters"] > count
+    assert not (folder / "cache").exists()
+
+
+def test_a_finetuned_bilm_is_taken_up_again(finetuned, data, tiny):
+    folder, scores, _ = finetuned
+    before = tiny.fingerprint()
+    task = load_task(folder, elmo=tiny, device="cpu")
+    assert tiny.fingerprint() == before
+    saved = load_file(folder / "best.safetensors")
+    for name, tensor in task.model.bilm.state_dict().items():
+        assert torch.equal(tensor, saved[f"bilm.{name}"])
+    words = [("ada", "inc"), ("in", "rome")]
+    layers = task.inputs.layers(words)
+    assert not torch.allclose(layers, load_frozen(tiny, words), atol=1e-3)
+    with torch.no_grad():
+        own = task.model.bilm(tiny.batch(words))[0].values[:, :, 1:-1]
+    torch.testing.assert_close(layers, own, atol=1e-5, rtol=1e-4)
+    found = task.score_on(read_parts("ner", data)["test"])
+    assert {f"test_{k}": v for k, v in found.items()}.items() <= scores.items()
+
+
+def load_frozen(elmo, words):
+    return elmo.layers(words)[0].values[:, :, 1:-1]
+
+
+def test_a_finetuned_run_goes_on_to_the_bit(data, tmp_path):
+    changes = ["training.steps=4", "training.checkpoint_every=1", "input.finetune=true"]
+    whole, stopped = tmp_path / "whole", tmp_path / "stopped"
+    train(data, whole, Elmo.untrained(tiny_config(), seed=1), *changes)
+    with pytest.raises(KeyboardInterrupt):
+        train(data, stopped, Elmo.untrained(tiny_config(), seed=1), *changes, report=interrupt)
+    train(data, stopped, Elmo.untrained(tiny_config(), seed=1), *changes, resume=True)
+    one, two = (load_file(folder / "best.safetensors") for folder in (whole, stopped))
+    assert all(torch.equal(one[name], two[name]) for name in one)
+
+
+def test_a_frozen_bilm_stays_as_it_is_and_is_not_saved(data, tiny, tmp_path):
+    before = tiny.fingerprint()
+    train(data, tmp_path, tiny, SHORT, place="both")
+    assert tiny.fingerprint() == before
+    assert not any("bilm" in name for name in load_file(tmp_path / "best.safetensors"))
+
+
+# ── finding the model again ─────────────────────────────────────────────────────────────────
+
+
+def test_a_model_given_as_a_folder_is_found_there_again(data, elmo_folder, tmp_path, tiny):
+    scores = train(data, tmp_path, str(elmo_folder), SHORT)
+    found = load_task(tmp_path, device="cpu").score_on(read_parts("ner", data)["test"])
+    assert {f"test_{k}": v for k, v in found.items()}.items() <= scores.items()
+    assert load_task(tmp_path, elmo=elmo_folder, device="cpu")
+    with pytest.raises(ConfigError, match="was trained with another tiny; give that model"):
+        load_task(tmp_path, elmo=Elmo.untrained(tiny_config(), seed=2), device="cpu")
+
+
+def test_a_model_that_is_gone_can_be_given(data, tiny, tmp_path):
+    train(data, tmp_path, tiny, SHORT)
+    with pytest.raises(ModelNotFound, match="reads with tiny; give it with --elmo"):
+        load_task(tmp_path, device="cpu")
+    assert load_task(tmp_path, elmo=tiny, device="cpu")
+
+
+def test_a_folder_that_is_no_run_says_so(tmp_path, baseline):
+    with pytest.raises(ModelNotFound, match=r"no folder of a task's run: it has no task\.json"):
+        load_task(tmp_path, device="cpu")
+    shutil.copytree(baseline, tmp_path / "run")
+    (tmp_path / "run" / "words.json").unlink()
+    with pytest.raises(WeightError, match=r"words\.json is missing there; train again"):
+        load_task(tmp_path / "run", device="cpu")
+    (tmp_path / "run" / "task.json").write_text("{}")
+    with pytest.raises(WeightError, match=r"elmo, facts, letters, .* is missing there"):
+        load_task(tmp_path / "run", device="cpu")
+
+
+# ── stopped and resumed ─────────────────────────────────────────────────────────────────────
+
+
+def test_an_interrupted_run_can_be_used(data, tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        train(data, tmp_path, None, "training.epochs=9", report=stop_after(2))
+    assert not (tmp_path / "run.json").exists()
+    seen = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    best = max(line["dev_f1"] for line in seen if "dev_f1" in line)
+    found = load_task(tmp_path, device="cpu").score_on(read_parts("ner", data)["dev"])
+    assert found["f1"] == pytest.approx(best)
+
+
+def stop_after(count):
+    left = [count]
+
+    def report(line):
+        left[0] -= "dev_f1" in line
+        if not left[0] and "loss" in line:
+            raise KeyboardInterrupt
+
+    return report
+
+
+CHECKPOINTS = "training.checkpoint_every=1"
+
+
+def test_a_finished_run_is_not_trained_over(baseline, data):
+    with pytest.raises(ConfigError, match="holds a finished run; choose another folder"):
+        train(data, baseline, None, SHORT)
+    with pytest.raises(ConfigError, match="finished run, without a checkpoint to go on from"):
+        train(data, baseline, None, SHORT, resume=True)
+
+
+def test_a_finished_run_that_is_resumed_changes_nothing_and_can_be_made_longer(data, tmp_path):
+    scores = train(data, tmp_path, None, SHORT, CHECKPOINTS)
+    weights = (tmp_path / "best.safetensors").read_bytes()
+    assert train(data, tmp_path, None, SHORT, CHECKPOINTS, resume=True) == scores
+    assert (tmp_path / "best.safetensors").read_bytes() == weights
+    assert read_record(tmp_path / "run.json")["steps"] == 3
+    train(data, tmp_path, None, "training.epochs=2", CHECKPOINTS, resume=True)
+    assert read_record(tmp_path / "run.json")["steps"] == 6
+
+
+def test_an_unfinished_run_is_refused_before_anything_is_written(data, tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        train(data, tmp_path, None, SHORT, CHECKPOINTS, report=interrupt)
+    before = (tmp_path / "task.json").read_bytes()
+    with pytest.raises(ConfigError, match="unfinished run; resume it, or choose another folder"):
+        train(data, tmp_path, None, "model.cell_width=4", CHECKPOINTS)
+    assert (tmp_path / "task.json").read_bytes() == before
+
+
+def test_a_run_is_resumed_only_with_what_it_began_with(data, vectors, tiny, tmp_path):
+    run = tmp_path / "run"
+    with pytest.raises(KeyboardInterrupt):
+        train(data, run, None, SHORT, CHECKPOINTS, report=interrupt)
+    other = copy_of(data, tmp_path / "other", dev="ada B-PER\nin O\n")
+    for what, change in {
+        "model": {"changes": ["model.cell_width=4"]},
+        "batch": {"changes": ["batch.size=4"]},
+        "seed": {"changes": ["training.seed=3"]},
+        "input": {"changes": ["input.dropout=0.4"]},
+        "data": {"data": other},
+        "elmo": {"elmo": tiny},
+        "vectors": {"vectors": vectors},
+    }.items():
+        given = {"data": data, "elmo": None, "vectors": None, "changes": [], **change}
+        with pytest.raises(ConfigError, match=rf"of a run with another {what}; resume with what"):
+            train(
+                given["data"], run, given["elmo"], SHORT, CHECKPOINTS, *given["changes"],
+                vectors=given["vectors"], resume=True,
+            )  # fmt: skip
+    train(data, run, None, "training.epochs=2", CHECKPOINTS, resume=True)
+    assert read_record(run / "run.json")["steps"] == 6
+
+
+# ── refused ─────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        ("trainning.epochs=3", "unknown key 'trainning'; did you mean 'training'"),
+        ("input.plaec=both", "input: unknown key 'plaec'; did you mean 'place'"),
+        ("batch.sise=3", "batch: unknown key 'sise'; did you mean 'size'"),
+        ("model=3", "model is 3; a section with settings is needed"),
+        ("training.epochs=-1", "exactly one of epochs, steps and minutes, above zero"),
+        ("input.finetune=yes", "finetune is 'yes'; write true or false"),
+    ],
+)
+def test_a_recipe_with_a_slip_is_refused(change, what):
+    with pytest.raises(ConfigError, match=what):
+        load_task_recipe("ner", None, [change])
+
+
+def test_a_recipe_comes_from_a_file_or_from_the_package(tmp_path):
+    (tmp_path / "own.toml").write_text("[training]\nsteps = 5\n[model]\ncell_width = 7\n")
+    recipe = load_task_recipe("ner", tmp_path / "own.toml", ["training.minutes=2"])
+    assert (recipe.training.steps, recipe.training.minutes) == (None, 2)
+    assert recipe.model.cell_width == 7
+    assert load_task_recipe("ner") == load_task_recipe("ner", "ner")
+    with pytest.raises(ConfigError, match="no recipe 'nerr': it is no file; the package has"):
+        load_task_recipe("ner", "nerr")
+    with pytest.raises(ConfigError, match=r"there: unknown key 'x'"):
+        make_task_recipe("ner", {"x": 1}, "there")
+
+
+def test_a_task_that_there_is_not_is_named():
+    with pytest.raises(ConfigError, match="no task 'nerd'; did you mean 'ner'"):
+        load_task_recipe("nerd")
+
+
+@pytest.mark.parametrize("part", ["train", "dev"])
+def test_a_part_without_examples_is_refused(data, tmp_path, monkeypatch, part):
+    read = NerTask.read
+    monkeypatch.setattr(NerTask, "read", lambda path, p: [] if p == part else read(path, p))
+    with pytest.raises(ConfigError, match=f"the {part} part holds no example; give one with some"):
+        train(data, tmp_path / "run")
+
+
+def test_a_bound_that_leaves_no_example_is_refused(data, tmp_path):
+    with pytest.raises(ConfigError, match="no training example is at most 1 long; raise batch.max"):
+        train(data, tmp_path / "run", None, "batch.max_length=1")
+
+
+def test_a_full_gpu_is_a_named_error(data, tmp_path, monkeypatch):
+    def fail(self, examples):
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(NerTask, "batch_loss", fail)
+    with pytest.raises(ConfigError, match="batches of 8 examples need more memory .* batch.size"):
+        train(data, tmp_path)
+
+
+def test_a_task_is_trained_by_one_process(data, tmp_path, monkeypatch):
+    from relmo.tasks import run
+    from relmo.train.distributed import World
+
+    monkeypatch.setattr(run, "join_world", lambda _: World(0, 2))
+    with pytest.raises(ConfigError, match="trained by one process; start one for each run"):
+        train(data, tmp_path)
