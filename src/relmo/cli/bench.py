@@ -20,7 +20,11 @@ Precisions = Annotated[
 ]
 Peers = Annotated[
     list[str] | None,
-    typer.Option("--peers", metavar="NAME=PYTHON", help="allennlp=PYTHON of its environment."),
+    typer.Option(
+        "--peers",
+        metavar="NAME=PYTHON",
+        help="allennlp=PYTHON or tensorflow=PYTHON, of its environment; may be repeated.",
+    ),
 ]
 Seconds = Annotated[float, typer.Option(help="Rounds are repeated for so long; three at least.")]
 
