@@ -100,17 +100,17 @@ class LabelledTask(ABC, Generic[Example, Prediction]):
     def read(cls, path: Path, part: Part) -> list[Example]:
         """Labelled examples of a file in the task's format."""
 
+    @abstractmethod
     def read_text(self, lines: Iterable[str]) -> Iterator[Example]:
         """Examples without labels from plain text."""
-        raise NotImplementedError
 
+    @abstractmethod
     def describe(self, example: Example, prediction: Prediction) -> dict[str, Any]:
         """An answer as JSON holds it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def render(self, example: Example, prediction: Prediction) -> str:
         """An answer as a person reads it."""
-        raise NotImplementedError
 
     # ── what the trainer asks ───────────────────────────────────────────────────────────────────
 

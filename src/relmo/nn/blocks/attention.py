@@ -5,8 +5,8 @@
     scores, (B, S, F) -> (B, T, F)               align: what the other says about each token
     (B, T, F) -> (B, F)                          max_pool, min_pool, mean_pool, AttentivePool
 
-A mask is True where a token stands. All of it is done in float32, whatever comes in; a sentence
-without tokens gives zeros, never numbers that are none.
+A mask is True where a token stands. Scores, shares and pools are float32, also under autocast; a
+sentence without tokens gives zeros, never numbers that are none.
 """
 
 from __future__ import annotations
@@ -82,5 +82,5 @@ class AttentivePool(nn.Module):
     def forward(self, values: Tensor, mask: Tensor) -> Tensor:
         """One vector per sentence."""
         scores = self.to_score(values).squeeze(-1)  # (B, T)
-        shares = masked_softmax(scores, mask)
-        return torch.einsum("bt,btf->bf", shares, values.float())
+        shares = masked_softmax(scores, mask).unsqueeze(-1)  # (B, T, 1)
+        return (shares * values.float()).sum(1)  # (B, F)

@@ -1,0 +1,49 @@
+"""Layers that see one vector at a time: a linear map with a ReLU, and maxout with batch norm."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+
+class Maxout(nn.Module):
+    """Of several linear maps the largest, feature by feature: (B, F) -> (B, G).
+
+    The maps' values are normalised over the batch; what comes out is thinned out.
+
+    Args:
+        width: F.
+        output_width: G.
+        pieces: linear maps to choose from.
+        dropout: share of the features dropped.
+    """
+
+    def __init__(self, width: int, output_width: int, pieces: int, dropout: float) -> None:
+        super().__init__()
+        self.pieces = pieces
+        self.maps = nn.Linear(width, output_width * pieces, bias=False)
+        self.norm = nn.BatchNorm1d(output_width * pieces)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The largest of the pieces."""
+        found = self._normalized(self.maps(x).float())  # (B, G * pieces)
+        largest: Tensor = self.dropout(found.view(len(x), -1, self.pieces).amax(-1))
+        return largest  # (B, G)
+
+    def _normalized(self, x: Tensor) -> Tensor:
+        """With mean 0 and variance 1; one example alone has no variance, so the running one."""
+        if len(x) > 1 or not self.training:
+            found: Tensor = self.norm(x)
+            return found
+        norm = self.norm
+        return nn.functional.batch_norm(
+            x, norm.running_mean, norm.running_var, norm.weight, norm.bias, eps=norm.eps
+        )
+
+
+def rectified(width: int, output_width: int) -> nn.Sequential:
+    """A linear map and a ReLU, begun so that what goes through keeps its size."""
+    linear = nn.Linear(width, output_width)
+    nn.init.kaiming_uniform_(linear.weight, nonlinearity="relu")
+    nn.init.zeros_(linear.bias)
+    return nn.Sequential(linear, nn.ReLU())

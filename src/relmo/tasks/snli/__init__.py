@@ -1,0 +1,1 @@
+"""One label for two sentences: does the second follow from the first?"""

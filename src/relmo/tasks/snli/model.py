@@ -1,0 +1,103 @@
+"""ESIM (Chen et al. 2017): a premise and a hypothesis -> how the one stands to the other.
+
+words of both (2B, T) -> [static; ELMo] (2B, T, E) -> ReLU -> biLSTM -> [h; ELMo'] (2B, T, F)
+a, b (B, T, F) -> a~, b~: what each says about the other's tokens
+[a; a~; a - a~; a * a~] (2B, T, 4F) -> ReLU (2B, T, G) -> biLSTM -> mean, max (B, 8I) -> classes
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from relmo.errors import ConfigError
+from relmo.nn.blocks.attention import align, dot_scores, max_pool, mean_pool
+from relmo.nn.blocks.encoder import Encoder, VariationalDropout
+from relmo.nn.blocks.feed_forward import rectified
+from relmo.nn.blocks.tokens import TokenBatch, TokenInput
+from relmo.train.trainer import check_whole
+
+LEAST = {"hidden_width": 0, "cell_width": 1, "composition_width": 1}
+"""Settings that are whole numbers, and from where on."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SnliSettings:
+    """The network's shape."""
+
+    hidden_width: int = 300
+    """Of the ReLU layer between the token vectors and the encoder; 0 has none, as in the paper."""
+    cell_width: int = 300
+    composition_width: int = 300
+    """G and I: of the projection, of each direction of the second biLSTM, of the last layer."""
+    dropout: float = 0.5
+    """Before each layer; the same features for all tokens of a sentence."""
+
+    def __post_init__(self) -> None:
+        check_whole(self, LEAST)
+        if not 0 <= self.dropout < 1:
+            raise ConfigError(f"dropout is {self.dropout}; a share below 1 is needed")
+
+
+class SnliModel(nn.Module):
+    """Scores the classes of a pair of sentences.
+
+    Args:
+        settings: the shape.
+        tokens: makes token vectors.
+        num_classes: K.
+    """
+
+    def __init__(self, settings: SnliSettings, tokens: TokenInput, num_classes: int) -> None:
+        super().__init__()
+        s = settings
+        self.tokens = tokens
+        self.dropout = VariationalDropout(s.dropout)
+        width = s.hidden_width or tokens.width
+        self.hidden = rectified(tokens.width, width) if s.hidden_width else nn.Identity()
+        self.encoder = Encoder(width, s.cell_width, dropout=s.dropout)
+        encoded = self.encoder.width + tokens.extra_width  # F
+        self.projection = rectified(4 * encoded, s.composition_width)
+        self.composition = Encoder(s.composition_width, s.composition_width, dropout=s.dropout)
+        self.to_classes = nn.Sequential(
+            nn.Dropout(s.dropout),
+            nn.Linear(4 * self.composition.width, s.composition_width),
+            nn.Tanh(),
+            nn.Dropout(s.dropout),
+            nn.Linear(s.composition_width, num_classes),
+        )
+
+    def forward(self, batch: TokenBatch) -> Tensor:
+        """Scores of the classes, (B, K).
+
+        Args:
+            batch: the B premises, then their B hypotheses, so that each layer reads them at once.
+        """
+        lengths, mask = batch.lengths, batch.mask
+        x = self.hidden(self.dropout(self.tokens(batch)))  # (2B, T, ·)
+        h = self.tokens.beside(self.encoder(x, lengths), batch)  # (2B, T, F)
+        other = _say_about_each_other(h, mask)
+        compared = torch.cat([h, other, h - other, h * other], -1)  # (2B, T, 4F)
+        z = self.composition(self.projection(compared), lengths)  # (2B, T, 2I)
+        pooled = torch.cat([mean_pool(z, mask), max_pool(z, mask)], -1)  # (2B, 4I)
+        scores: Tensor = self.to_classes(torch.cat(pooled.chunk(2), -1))
+        return scores
+
+    def loss(self, batch: TokenBatch, classes: Tensor) -> Tensor:
+        """Mean -log p of the classes (B,), and the mixes' penalty."""
+        losses = nn.functional.cross_entropy(self(batch).float(), classes)
+        return losses + self.tokens.penalty()
+
+    def classify(self, batch: TokenBatch) -> list[int]:
+        """The likeliest class of each pair."""
+        found: list[int] = self(batch).argmax(-1).tolist()
+        return found
+
+
+def _say_about_each_other(h: Tensor, mask: Tensor) -> Tensor:
+    """For each token the mean of the other sentence's that are like it, (2B, T, F)."""
+    (a, b), (a_mask, b_mask) = h.chunk(2), mask.chunk(2)
+    scores = dot_scores(a, b)  # (B, T, T), premise by hypothesis
+    return torch.cat([align(scores, b, b_mask), align(scores.mT, a, a_mask)])

@@ -1,0 +1,1 @@
+"""One label for a text: sentiment, or any classes of a table."""

@@ -1,0 +1,173 @@
+"""Text classification: what is read, what is learned, what does not change a prediction."""
+
+import json
+from itertools import pairwise
+
+import pytest
+import torch
+
+from relmo.errors import ConfigError
+from relmo.tasks.run import load_task, load_task_recipe, read_parts
+from relmo.tasks.sst.data import LabelledText
+from relmo.tasks.sst.task import SstPhrasesTask, SstTask
+from tests.support.toy_tasks import TOYS, Rng, opinion, train_toy, tree
+
+SURE = [
+    "model.dropout=0.0", "model.maxout_dropout=0.0", "input.dropout=0.0", "batch.size=32",
+    "training.epochs=15",
+]  # fmt: skip
+"""A narrow model learns a clear rule best when nothing is dropped."""
+
+
+def text(words, label=""):
+    return LabelledText(tuple(words.split()), label)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    return TOYS["sst"].write_parts(tmp_path_factory.mktemp("opinions"), 400, 100)
+
+
+@pytest.fixture(scope="module", params=["baseline", "elmo"])
+def run(request, tmp_path_factory, data, tiny):
+    """(folder, scores, lines of metrics), without ELMo or with it in both places."""
+    folder, seen = tmp_path_factory.mktemp("run") / "run", []
+    elmo = None if request.param == "baseline" else tiny
+    scores = train_toy("sst", data, folder, elmo, *SURE, place="both", report=seen.append)
+    return folder, scores, seen
+
+
+@pytest.fixture(scope="module")
+def task(run, tiny):
+    return load_task(run[0], elmo=tiny, device="cpu")
+
+
+# ── learning ────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_word_and_its_negation_are_learned(run):
+    _, scores, _ = run
+    assert scores["dev_accuracy"] >= 90
+    assert scores["test_accuracy"] >= 90
+    assert scores["test_macro_f1"] >= 90
+
+
+def test_the_loss_falls(run):
+    losses = [line["loss"] for line in run[2] if "loss" in line]
+    fifth = len(losses) // 5
+    means = [sum(losses[i : i + fifth]) / fifth for i in range(0, 5 * fifth, fifth)]
+    assert all(after < before for before, after in pairwise(means))
+    assert means[-1] < 0.5 * means[0]
+
+
+def test_a_loaded_model_predicts_the_same(run, task, data):
+    test = read_parts("sst", data)["test"]
+    assert task.score_on(test)["accuracy"] == run[1]["test_accuracy"]
+    assert task.predict([text("not great"), text("this film great")]) == ["0", "4"]
+
+
+def test_labels_are_not_looked_at(task, data):
+    test = read_parts("sst", data)["test"]
+    assert task.predict([LabelledText(e.words, "") for e in test]) == task.predict(test)
+
+
+# ── what does not change a prediction ───────────────────────────────────────────────────────
+
+
+def scores_of(task, *texts):
+    task.model.eval()
+    with torch.no_grad():
+        return task.net(task.inputs([each.words for each in texts]))
+
+
+def test_padding_and_neighbours_do_not_change_scores(task):
+    short, long = text("a film 😀"), text("the one naïve film " * 10)
+    alone = scores_of(task, short)
+    torch.testing.assert_close(scores_of(task, short, long)[:1], alone, atol=1e-5, rtol=0)
+    torch.testing.assert_close(scores_of(task, long, short, long)[1:2], alone, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("odd", ["", "x" * 400, "שלום 👩‍🚀 e\u0301", "unheard-of words"])
+def test_odd_text_has_a_label(task, odd):
+    assert task.predict([text(odd)])[0] in task.labels
+    assert task.predict([text(odd), text("great")]) == [*task.predict([text(odd)]), "4"]
+
+
+def test_bfloat16_scores_are_near_those_of_float32(task, data):
+    test = read_parts("sst", data)["test"][:8]
+    wanted = scores_of(task, *test).softmax(-1)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = scores_of(task, *test)
+    torch.testing.assert_close(found.float().softmax(-1), wanted, atol=0.05, rtol=0)
+
+
+# ── reading ─────────────────────────────────────────────────────────────────────────────────
+
+
+def test_phrases_are_learned_from_but_not_scored(tmp_path):
+    path = tmp_path / "train.txt"
+    path.write_text("(3 (2 It) (4 (3 shines) (2 .)))\n")
+    assert SstTask.read(path, "train") == [text("It shines .", "3")]
+    found = SstPhrasesTask.read(path, "train")
+    assert [" ".join(e.words) for e in found] == ["It shines .", "It", "shines .", "shines", "."]
+    assert SstPhrasesTask.read(path, "dev") == [text("It shines .", "3")]
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".jsonl"])
+def test_any_classes_of_a_table_can_be_learned(tmp_path, suffix):
+    for seed, part in enumerate(["train", "dev", "test"]):
+        rows = [
+            (f"{' '.join(words)}.", f"class {y}") for words, y in map(opinion, 20 * [Rng(seed)])
+        ]
+        lines = [json.dumps({"label": y, "text": x}) for x, y in rows]
+        if suffix != ".jsonl":
+            mark = "," if suffix == ".csv" else "\t"
+            lines = [mark.join(row) for row in [("text", "label"), *rows]]
+        (tmp_path / f"my-{part}{suffix}").write_text("\n".join(lines), encoding="utf-8")
+    train_toy("sst", tmp_path, tmp_path / "run", None, "training.epochs=1")
+    task = load_task(tmp_path / "run", device="cpu")
+    assert task.labels == ["class 0", "class 2", "class 4"]
+    assert read_parts("sst", tmp_path)["dev"][0].words[-1] == "."
+    assert task.score_on(read_parts("sst", tmp_path)["test"]).keys() == {"accuracy", "macro_f1"}
+
+
+def test_sides_are_scored_where_the_labels_are_those_of_trees(tmp_path):
+    for part in ("train", "dev", "test"):
+        trees = [tree(["so", word], label) for word, label in zip("abcde", "01234", strict=True)]
+        (tmp_path / f"{part}.txt").write_text("\n".join(trees))
+    scores = train_toy("sst", tmp_path, tmp_path / "run", None, "training.epochs=1")
+    assert {"dev_binary_accuracy", "test_binary_accuracy"} <= scores.keys()
+
+
+def test_plain_text_is_split_and_answered(task):
+    examples = list(task.read_text(["It's not great.", "", " \t", "great"]))
+    assert [e.words for e in examples] == [("It", "'s", "not", "great", "."), ("great",)]
+    assert task.render(examples[0], "0") == "0\tIt 's not great ."
+    assert json.loads(json.dumps(task.describe(examples[1], "4"))) == {
+        "words": ["great"],
+        "label": "4",
+    }
+
+
+# ── settings ────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    "change", ["dropout=1.0", "maxout_dropout=-0.1", "cell_width=0", "pieces=1.5", "reduction=0"]
+)
+def test_settings_that_make_no_sense_are_named(change):
+    with pytest.raises(ConfigError, match=f"{change.partition('=')[0]} is .* needed"):
+        load_task_recipe("sst", None, [f"model.{change}"])
+
+
+@pytest.mark.parametrize("changes", [{"hidden_width": 0}, {"maxout_layers": 1}, {"pieces": 1}])
+def test_other_shapes_can_be_trained(tmp_path, data, tiny, changes):
+    small = [f"model.{key}={value}" for key, value in changes.items()]
+    train_toy("sst", data, tmp_path / "run", tiny, "training.steps=2", *small)
+    assert load_task(tmp_path / "run", elmo=tiny, device="cpu").predict([text("great")])
+
+
+def test_a_last_batch_of_one_example_can_be_learned_from(tmp_path):
+    data = TOYS["sst"].write_parts(tmp_path / "data", train=9, others=4)  # batches of 8
+    scores = train_toy("sst", data, tmp_path / "run", None, "training.epochs=2")
+    assert "test_accuracy" in scores
