@@ -56,29 +56,32 @@ class PackedLstm:
         """
         y = x.new_empty(len(x), h.shape[1])  # (S, P)
         h, c = h.clone(), c.clone()
-        squashed = torch.empty_like(c)  # (B, H)
+        blocks = blocks_of(alive, BLOCK_ROWS)
+        room = x.new_empty(max(map(sum, blocks), default=0), len(self.bias))  # for each block again
         now, first = h, 0
-        for steps in blocks_of(alive, BLOCK_ROWS):
-            tokens = x[first : first + sum(steps)]
-            sums = self.input(tokens).add_(self.bias)  # (tokens, 4H)
-            for n, gates in zip(steps, torch.split(sums, steps), strict=True):
+        for steps in blocks:
+            last = first + sum(steps)
+            sums = room[: last - first].copy_(self.bias)  # (tokens, 4H)
+            self.input.add_to(sums, x[first:last])
+            for n, gates, out in zip(
+                steps, torch.split(sums, steps), torch.split(y[first:last], steps), strict=True
+            ):
                 self.recurrent.add_to(gates, now[:n])
-                out = self._cell(gates, c[:n], squashed[:n])  # (n, P)
+                out.copy_(self._cell(gates, c[:n]))  # (n, P)
                 h[n : len(now)] = now[n:]  # sentences that ended a step ago
-                now = y[first : first + n]
-                now.copy_(out)
-                first += n
+                now = out
+            first = last
         h[: len(now)] = now
         return y, h, c
 
-    def _cell(self, gates: Tensor, c: Tensor, squashed: Tensor) -> Tensor:
+    def _cell(self, gates: Tensor, c: Tensor) -> Tensor:
         """One step in place: sums of the gates (n, 4H) and the cell (n, H) -> output (n, P)."""
         i, f, g, o = gates.chunk(4, 1)  # each (n, H)
         gates[:, : 2 * c.shape[1]].sigmoid_()  # i and f
         c.mul_(f).addcmul_(i, g.tanh_())
         if self.cell_clip is not None:
             c.clamp_(-self.cell_clip, self.cell_clip)
-        torch.tanh(c, out=squashed).mul_(o.sigmoid_())
+        squashed = torch.tanh(c).mul_(o.sigmoid_())  # (n, H)
         if self.projection is None:
             return squashed
         out = self.projection(squashed)  # (n, P)

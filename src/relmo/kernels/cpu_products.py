@@ -19,11 +19,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from relmo.kernels.reference import linear_alike
+from relmo.kernels.memory import let_go
+from relmo.kernels.reference import ROWS_ALIKE, linear_alike
 
 Precision = Literal["float32", "bfloat16", "int8"]
 ROWS = 64
-"""Rows that MKL packs for; other numbers work, too."""
+"""Rows that products are packed for unless a number is given; others work, too."""
 
 
 class Product(Protocol):
@@ -38,9 +39,24 @@ class Product(Protocol):
         ...
 
 
-def make_product(weight: Tensor, precision: Precision, *, many_rows: bool = False) -> Product:
-    """Make a weight (N, K) ready; `many_rows` if it is mostly multiplied by hundreds of rows."""
-    weight = weight.detach().to("cpu", torch.float32)
+def make_product(
+    weight: Tensor, precision: Precision, *, many_rows: bool = False, rows: int = ROWS
+) -> Product:
+    """Make a weight ready to be multiplied by.
+
+    Args:
+        weight: (N, K).
+        precision: of the product.
+        many_rows: it will not be worth a copy in float32: each product has hundreds of rows.
+        rows: it is packed for products of so many.
+    """
+    found = _pack(weight.detach().to("cpu", torch.float32), precision, many_rows, rows)
+    if not isinstance(found, SharedProduct) or found.weight.data_ptr() != weight.data_ptr():
+        let_go(weight)  # there is a copy of it now
+    return found
+
+
+def _pack(weight: Tensor, precision: Precision, many_rows: bool, rows: int) -> Product:
     if precision == "int8":
         return Int8Product(weight) if Int8Product.is_there() else RoundedProduct(weight)
     if precision == "bfloat16":
@@ -49,7 +65,7 @@ def make_product(weight: Tensor, precision: Precision, *, many_rows: bool = Fals
         weight = weight.bfloat16().float()
     if many_rows:
         return SharedProduct(weight)
-    return MklProduct(weight) if MklProduct.is_there() else PlainProduct(weight)
+    return MklProduct(weight, rows) if MklProduct.is_there() else PlainProduct(weight)
 
 
 def has_bfloat16() -> bool:
@@ -70,7 +86,12 @@ class SharedProduct:
 
     def add_to(self, sums: Tensor, x: Tensor) -> None:
         """Add the product to sums (n, N)."""
-        sums.add_(self(x))
+        missing = max(0, ROWS_ALIKE - len(x))
+        if missing == 0:
+            sums.addmm_(x, self.weight.t())
+        else:  # few rows would be rounded another way
+            more = F.pad(sums, (0, 0, 0, missing))  # (ROWS_ALIKE, N)
+            sums.copy_(more.addmm_(F.pad(x, (0, 0, 0, missing)), self.weight.t())[: len(x)])
 
 
 class PlainProduct:
@@ -91,11 +112,11 @@ class PlainProduct:
 class MklProduct:
     """The weight as MKL packs it."""
 
-    def __init__(self, weight: Tensor) -> None:
+    def __init__(self, weight: Tensor, rows: int = ROWS) -> None:
         threads = torch.get_num_threads()
         torch.set_num_threads(1)  # packed by three or more, a row alone would be summed another way
         try:
-            self.packed = torch.ops.mkl._mkl_reorder_linear_weight(weight, ROWS)
+            self.packed = torch.ops.mkl._mkl_reorder_linear_weight(weight, rows)
         finally:
             torch.set_num_threads(threads)
         self.shape = weight.new_empty(1, 1).expand(weight.shape)  # only its sizes are read

@@ -7,12 +7,16 @@ from torch import Tensor
 
 from relmo.kernels.cpu_lstm import PackedLstm
 from relmo.kernels.cpu_products import Precision
+from relmo.kernels.memory import give_back_freed
 from relmo.kernels.packing import Packing, pack
 from relmo.kernels.side_by_side import run_both
 from relmo.nn.bilm import BiLM
 from relmo.nn.hand_out import hand_out
 from relmo.nn.lstm import LstmLayer, LstmStack
 from relmo.types import BiLmState, Layers, LstmState
+
+LARGE = 16 * 2**20
+"""Bytes of a batch's layers from which on freed memory is given back between phases of the work."""
 
 
 class CpuEngine:
@@ -27,6 +31,7 @@ class CpuEngine:
         self.bilm = bilm
         self._forward = _packed(bilm.forward_lstm, precision)
         self._backward = _packed(bilm.backward_lstm, precision)
+        give_back_freed()  # what packing needed beside
 
     @torch.no_grad()
     def read(
@@ -37,10 +42,15 @@ class CpuEngine:
         state = self.bilm.begin(state, B)
         plan = pack(lengths, T)
         tokens = x.reshape(B * T, P)
+        is_large = 2 * (len(self._forward) + 1) * x.nbytes >= LARGE
+        if is_large:
+            give_back_freed()  # by the batch before
         ahead, behind = run_both(
             lambda: self._read(self._forward, tokens[plan.ahead], plan, state.forward),
             lambda: self._read(self._backward, tokens[plan.behind], plan, state.backward),
         )
+        if is_large:
+            give_back_freed()  # by the directions
         outputs = list(zip(ahead[0], behind[0], strict=True))
         places = torch.stack([plan.ahead, plan.behind])  # (2, S)
         return hand_out(x, lengths, places, outputs), BiLmState(ahead[1], behind[1])
@@ -54,7 +64,7 @@ class CpuEngine:
         for depth, layer in enumerate(stack):
             begin = state.h[depth][plan.order], state.c[depth][plan.order]  # (B, P), (B, H)
             y, h, c = layer.read(x, plan.alive, *begin)
-            x = y + x if depth > 0 and self.bilm.config.lstm.has_skips else y
+            x = y.add_(x) if depth > 0 and self.bilm.config.lstm.has_skips else y
             outputs.append(x)
             hs.append(h[back])
             cs.append(c[back])

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from relmo.errors import ConfigError
 from relmo.nn.blocks.attention import align, dot_scores, max_pool, mean_pool
-from relmo.nn.blocks.encoder import Encoder, VariationalDropout
+from relmo.nn.blocks.encoder import Encoder
 from relmo.nn.blocks.feed_forward import rectified
 from relmo.nn.blocks.tokens import TokenBatch, TokenInput
 from relmo.train.trainer import check_whole
@@ -32,13 +32,17 @@ class SnliSettings:
     cell_width: int = 300
     composition_width: int = 300
     """G and I: of the projection, of each direction of the second biLSTM, of the last layer."""
-    dropout: float = 0.5
-    """Before each layer; the same features for all tokens of a sentence."""
+    dropout: float = 0.1
+    """Before each biLSTM, of each token anew. The paper's 0.5 is for half a million pairs: what is
+    dropped from one sentence and not from the other hides which words are the same."""
+    output_dropout: float = 0.3
+    """Before the last two layers."""
 
     def __post_init__(self) -> None:
         check_whole(self, LEAST)
-        if not 0 <= self.dropout < 1:
-            raise ConfigError(f"dropout is {self.dropout}; a share below 1 is needed")
+        for name in ("dropout", "output_dropout"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ConfigError(f"{name} is {getattr(self, name)}; a share below 1 is needed")
 
 
 class SnliModel(nn.Module):
@@ -54,18 +58,18 @@ class SnliModel(nn.Module):
         super().__init__()
         s = settings
         self.tokens = tokens
-        self.dropout = VariationalDropout(s.dropout)
+        self.dropout = nn.Dropout(s.dropout)
         width = s.hidden_width or tokens.width
         self.hidden = rectified(tokens.width, width) if s.hidden_width else nn.Identity()
-        self.encoder = Encoder(width, s.cell_width, dropout=s.dropout)
+        self.encoder = Encoder(width, s.cell_width)
         encoded = self.encoder.width + tokens.extra_width  # F
         self.projection = rectified(4 * encoded, s.composition_width)
-        self.composition = Encoder(s.composition_width, s.composition_width, dropout=s.dropout)
+        self.composition = Encoder(s.composition_width, s.composition_width)
         self.to_classes = nn.Sequential(
-            nn.Dropout(s.dropout),
+            nn.Dropout(s.output_dropout),
             nn.Linear(4 * self.composition.width, s.composition_width),
             nn.Tanh(),
-            nn.Dropout(s.dropout),
+            nn.Dropout(s.output_dropout),
             nn.Linear(s.composition_width, num_classes),
         )
 
@@ -76,11 +80,13 @@ class SnliModel(nn.Module):
             batch: the B premises, then their B hypotheses, so that each layer reads them at once.
         """
         lengths, mask = batch.lengths, batch.mask
-        x = self.hidden(self.dropout(self.tokens(batch)))  # (2B, T, ·)
-        h = self.tokens.beside(self.encoder(x, lengths), batch)  # (2B, T, F)
+        x = self.hidden(self.tokens(batch))  # (2B, T, ·)
+        h = self.encoder(self.dropout(x), lengths)  # (2B, T, 2H)
+        h = self.tokens.beside(h, batch)  # (2B, T, F)
         other = _say_about_each_other(h, mask)
         compared = torch.cat([h, other, h - other, h * other], -1)  # (2B, T, 4F)
-        z = self.composition(self.projection(compared), lengths)  # (2B, T, 2I)
+        x = self.dropout(self.projection(compared))  # (2B, T, G)
+        z = self.composition(x, lengths)  # (2B, T, 2I)
         pooled = torch.cat([mean_pool(z, mask), max_pool(z, mask)], -1)  # (2B, 4I)
         scores: Tensor = self.to_classes(torch.cat(pooled.chunk(2), -1))
         return scores

@@ -48,8 +48,8 @@ class SstSettings:
     integrator_width: int = 300
     """I, of each direction of the second biLSTM."""
     dropout: float = 0.2
-    """Before the ReLU layer and each biLSTM, of each token anew: what a whole text loses at once
-    drowns what sets one text apart from another."""
+    """Before each biLSTM, of each token anew: features that a whole text loses at once drown what
+    sets one text apart from another."""
     maxout_layers: int = 2
     pieces: int = 4
     """Linear maps of which a maxout layer takes the largest."""
@@ -94,7 +94,7 @@ class SstModel(nn.Module):
     def forward(self, batch: TokenBatch) -> Tensor:
         """Scores of the classes, (B, K)."""
         lengths, mask = batch.lengths, batch.mask
-        x = self.hidden(self.dropout(self.tokens(batch)))  # (B, T, ·)
+        x = self.hidden(self.tokens(batch))  # (B, T, ·)
         h = self.encoder(self.dropout(x), lengths)  # (B, T, 2H)
         h = self.tokens.beside(h, batch)  # (B, T, F)
         context = align(dot_scores(h, h), h, mask)  # (B, T, F)

@@ -12,7 +12,7 @@ from relmo.tasks.snli.data import SentencePair
 from tests.support.toy_tasks import TOYS, train_toy, write_vectors
 
 SURE = [
-    "model.dropout=0.0", "input.dropout=0.0", "model.hidden_width=0", "model.cell_width=24",
+    "model.dropout=0.0", "model.output_dropout=0.0", "model.hidden_width=0", "model.cell_width=24",
     "model.composition_width=24", "batch.size=16", "optimizer.learning_rate=0.003",
     "training.epochs=8", "training.patience=0",
 ]  # fmt: skip
@@ -153,7 +153,9 @@ def test_a_line_that_is_no_pair_is_named(task):
 # ── settings ────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("change", ["dropout=1.0", "cell_width=0", "composition_width=1.5"])
+@pytest.mark.parametrize(
+    "change", ["dropout=1.0", "output_dropout=-1", "cell_width=0", "composition_width=1.5"]
+)
 def test_settings_that_make_no_sense_are_named(change):
     with pytest.raises(ConfigError, match=f"{change.partition('=')[0]} is .* needed"):
         load_task_recipe("snli", None, [f"model.{change}"])
