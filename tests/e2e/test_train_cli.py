@@ -13,9 +13,9 @@ from relmo.tasks.registry import find_task
 from relmo.tasks.run import train_task
 from relmo.train.record import read_record
 from tests.conftest import tiny_config
-from tests.support.toy_tasks import toy, toy_recipe
+from tests.support.toy_tasks import TOYS, toy_recipe
 
-SMALL = [f"--set={change}" for change in (*toy("ner").shrink, "training.epochs=8")]
+SMALL = [f"--set={change}" for change in (*TOYS["ner"].shrink, "training.epochs=8")]
 TEXT = "the ada inc in rome\n\nthis film . naïve 😀 bob in oslo\n"
 
 
@@ -28,7 +28,7 @@ def elmo_folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-    return toy("ner").write_parts(tmp_path_factory.mktemp("data"))
+    return TOYS["ner"].write_parts(tmp_path_factory.mktemp("data"))
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +96,7 @@ def test_a_wrong_call_is_one_line_and_exit_code_2(run, data, tmp_path, args, wha
 
 
 def test_a_bad_row_is_named_and_exit_code_1(run, tmp_path):
-    data = toy("ner").write_parts(tmp_path / "data")
+    data = TOYS["ner"].write_parts(tmp_path / "data")
     with (data / "dev.txt").open("a") as file:
         file.write("\nada B-PER extra\n")
     found = run("train", "ner", "--data", data, "--output", tmp_path / "run", "--elmo", "none")
@@ -206,7 +206,7 @@ def test_other_tasks_answer_for_plain_text(run, tmp_path, name, text, keys):
         if name == "squad":
             (data / f"{part}.json").write_text(json.dumps(SQUAD))
         else:
-            toy(name).write(data / f"{part}.conll", 6, random.Random(0))
+            TOYS[name].write(data / f"{part}.conll", 6, random.Random(0))
     args = ["--data", data, "--output", tmp_path / "run", "--elmo", "none"]
     found = run("train", name, *args, *[f"--set={change}" for change in changes])
     assert found.returncode == 0, found.stderr

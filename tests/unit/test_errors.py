@@ -16,7 +16,7 @@ def test_every_error_is_a_relmo_error():
     raised = [
         kind for kind in kinds if issubclass(kind, Exception) and kind is not errors.TextWarning
     ]
-    assert len(raised) == 7
+    assert len(raised) == 8
     assert all(issubclass(kind, errors.RelmoError) for kind in raised)
 
 

@@ -23,8 +23,10 @@ from relmo.kernels.memory import let_go
 from relmo.kernels.reference import ROWS_ALIKE, linear_alike
 
 Precision = Literal["float32", "bfloat16", "int8"]
-ROWS = 64
-"""Rows that products are packed for unless a number is given; others work, too."""
+MKL_ROWS = 256
+"""Rows that MKL packs for: as fast for few as packing for few, and faster for a hundred."""
+ONEDNN_ROWS = 64
+"""Rows that oneDNN packs for; other numbers work, too."""
 
 
 class Product(Protocol):
@@ -39,24 +41,15 @@ class Product(Protocol):
         ...
 
 
-def make_product(
-    weight: Tensor, precision: Precision, *, many_rows: bool = False, rows: int = ROWS
-) -> Product:
-    """Make a weight ready to be multiplied by.
-
-    Args:
-        weight: (N, K).
-        precision: of the product.
-        many_rows: it will not be worth a copy in float32: each product has hundreds of rows.
-        rows: it is packed for products of so many.
-    """
-    found = _pack(weight.detach().to("cpu", torch.float32), precision, many_rows, rows)
+def make_product(weight: Tensor, precision: Precision, *, many_rows: bool = False) -> Product:
+    """Make a weight (N, K) ready; `many_rows` if it is mostly multiplied by hundreds of rows."""
+    found = _pack(weight.detach().to("cpu", torch.float32), precision, many_rows)
     if not isinstance(found, SharedProduct) or found.weight.data_ptr() != weight.data_ptr():
         let_go(weight)  # there is a copy of it now
     return found
 
 
-def _pack(weight: Tensor, precision: Precision, many_rows: bool, rows: int) -> Product:
+def _pack(weight: Tensor, precision: Precision, many_rows: bool) -> Product:
     if precision == "int8":
         return Int8Product(weight) if Int8Product.is_there() else RoundedProduct(weight)
     if precision == "bfloat16":
@@ -65,7 +58,7 @@ def _pack(weight: Tensor, precision: Precision, many_rows: bool, rows: int) -> P
         weight = weight.bfloat16().float()
     if many_rows:
         return SharedProduct(weight)
-    return MklProduct(weight, rows) if MklProduct.is_there() else PlainProduct(weight)
+    return MklProduct(weight) if MklProduct.is_there() else PlainProduct(weight)
 
 
 def has_bfloat16() -> bool:
@@ -112,11 +105,11 @@ class PlainProduct:
 class MklProduct:
     """The weight as MKL packs it."""
 
-    def __init__(self, weight: Tensor, rows: int = ROWS) -> None:
+    def __init__(self, weight: Tensor) -> None:
         threads = torch.get_num_threads()
         torch.set_num_threads(1)  # packed by three or more, a row alone would be summed another way
         try:
-            self.packed = torch.ops.mkl._mkl_reorder_linear_weight(weight, rows)
+            self.packed = torch.ops.mkl._mkl_reorder_linear_weight(weight, MKL_ROWS)
         finally:
             torch.set_num_threads(threads)
         self.shape = weight.new_empty(1, 1).expand(weight.shape)  # only its sizes are read
@@ -140,7 +133,7 @@ class Bfloat16Product:
     """The weight in bfloat16, as oneDNN packs it."""
 
     def __init__(self, weight: Tensor) -> None:
-        self.packed = torch.ops.mkldnn._reorder_linear_weight(weight.bfloat16(), ROWS)
+        self.packed = torch.ops.mkldnn._reorder_linear_weight(weight.bfloat16(), ONEDNN_ROWS)
 
     def _multiply(self, x: Tensor) -> Tensor:
         multiply = torch.ops.mkldnn._linear_pointwise

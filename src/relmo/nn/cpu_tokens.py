@@ -45,7 +45,7 @@ class CpuTokens:
 
     def _vectors(self, words: Tensor) -> Tensor:
         """A part of the words, (n, C) -> (n, P)."""
-        result = torch.empty(len(words), self.width)  # (n, P)
+        result = torch.empty(len(words), self.width, dtype=torch.float32)  # (n, P)
         for start in range(0, len(words), AT_ONCE):
             x = self.features(words[start : start + AT_ONCE])  # (up to AT_ONCE, F)
             for transform, carry in self.highways:
@@ -58,7 +58,7 @@ class _Packed:
     """A linear layer, ready to be multiplied by."""
 
     def __init__(self, linear: Linear) -> None:
-        self.product: Product = make_product(linear.weight, "float32", rows=AT_ONCE)
+        self.product: Product = make_product(linear.weight, "float32")
         self.bias = linear.bias.detach()  # (O,)
 
     def __call__(self, x: Tensor) -> Tensor:

@@ -40,6 +40,15 @@ class Lengths(LabelledTask):
     def read(cls, path, part):
         return path.read_text().split()
 
+    def read_text(self, lines):
+        return (word for line in lines for word in line.split())
+
+    def describe(self, example, prediction):
+        return {"word": example, "length": prediction}
+
+    def render(self, example, prediction):
+        return f"{example} {prediction}"
+
 
 WORDS = [chr(97 + i % 26) * (1 + 7 * i % 23) + str(i) for i in range(101)]
 

@@ -16,7 +16,7 @@ from relmo.tasks.ner.task import NerTask
 from relmo.tasks.run import load_task, load_task_recipe, make_task_recipe, read_parts
 from relmo.train.record import read_record
 from tests.conftest import tiny_config
-from tests.support.toy_tasks import toy, train_toy
+from tests.support.toy_tasks import TOYS, train_toy
 
 train = partial(train_toy, "ner")
 SHORT = "training.epochs=1"
@@ -24,7 +24,7 @@ SHORT = "training.epochs=1"
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-    return toy("ner").write_parts(tmp_path_factory.mktemp("ner"), 24, 8, 8)
+    return TOYS["ner"].write_parts(tmp_path_factory.mktemp("ner"), 24, 8)
 
 
 @pytest.fixture(scope="module")
