@@ -38,9 +38,10 @@ def test_importing_relmo_imports_nothing_heavy():
 
 
 def test_everything_public_costs_under_150_ms_beyond_torch():
+    """Of this process's own time: a busy machine changes nothing."""
     code = (
-        "import time, torch; start = time.perf_counter();"
-        "from relmo import Elmo, ElmoLayer, ScalarMix; print(time.perf_counter() - start)"
+        "import time, torch; start = time.process_time();"
+        "from relmo import Elmo, ElmoLayer, ScalarMix; print(time.process_time() - start)"
     )
     runs = [
         subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
