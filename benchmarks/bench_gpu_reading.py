@@ -15,8 +15,6 @@ import torch
 from relmo import Elmo, ElmoConfig
 from relmo.text.batches import in_windows, plan_batches
 
-SHOWN = 10_000
-"""Sentences that are read."""
 
 
 def parse() -> argparse.Namespace:
@@ -25,7 +23,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--model", help="random full-size weights unless given")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--seconds", type=float, default=5.0, help="per figure")
-    parser.add_argument("--tokens", type=int, nargs="+", default=[2048, 8192, 32768, 131072])
+    parser.add_argument("--tokens", type=int, nargs="+", default=[8192, 65536, 131072])
+    parser.add_argument("--precision", nargs="+", default=["float32", "bfloat16"])
+    parser.add_argument("--sentences", type=int, default=20_000, help="that are read")
     return parser.parse_args()
 
 
@@ -88,14 +88,14 @@ def main() -> None:
     elmo = Elmo.from_pretrained(args.model) if args.model else Elmo.untrained(ElmoConfig())
     elmo.to(device)
     lines = args.text.read_text(encoding="utf-8").splitlines()
-    sentences = [s for s in elmo.sentences(line for line in lines if line) if s][:SHOWN]
+    sentences = [s for s in elmo.sentences(line for line in lines if line) if s][: args.sentences]
     count = sum(map(len, sentences))
     print(f"{len(sentences):,} sentences, {count:,} tokens, torch {torch.__version__}, {elmo!r}")
     compare(elmo, sentences[:300])
     columns = "precision", "batch tokens", "words", "on the device", "float16 mean on the host", "peak"
     print("\n| " + " | ".join(columns) + " |")
     print("|---|---|---|---|---|---|", flush=True)
-    for precision in ("float32", "bfloat16"):
+    for precision in args.precision:
         elmo.reader.use(precision)
         for tokens in args.tokens:
             batches = batches_of(sentences, tokens)

@@ -65,7 +65,7 @@ def main() -> None:
         model.read(x, state, recipe.lm.dropout)[0].backward(x.detach())
 
     def softmax() -> None:
-        model.loss(hidden, batch).backward()
+        model.loss(hidden, batch.targets, batch.counts, batch.negatives).backward()
 
     def optimizer() -> None:
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -13,13 +14,15 @@ from torch import Tensor, nn
 from relmo.kernels.select import has_triton
 from relmo.nn.bilm import BiLM
 from relmo.nn.char_cnn import CharCnn
-from relmo.nn.lm_head import LmHead, Sample
+from relmo.nn.lm_head import LmHead, Sample, log_uniform
 from relmo.nn.lstm import LstmStack
 from relmo.nn.pair import read_pair
 from relmo.tasks.lm.data import LmBatch
 from relmo.types import BiLmState, LstmState
 
 ALIGNMENT = 128
+COMMON = 1e-4
+"""Share of all words from which on a word counts less where a word ahead is foretold."""
 
 
 class LmModel(nn.Module):
@@ -32,9 +35,11 @@ class LmModel(nn.Module):
         log_chances: (V,) log of each word's chance to be a negative; None for the full softmax.
         dropout: on what each layer and the softmax read.
         word_dropout: share of the words that are read as nothing, in training.
+        reach: how far away a word may be that is foretold besides the next one; 0 for none.
     """
 
     log_chances: Tensor | None
+    rareness: Tensor
 
     def __init__(
         self,
@@ -44,16 +49,22 @@ class LmModel(nn.Module):
         log_chances: Tensor | None,
         dropout: float = 0.0,
         word_dropout: float = 0.0,
+        reach: int = 0,
     ) -> None:
         super().__init__()
-        self.bilm, self.head = bilm, head
+        self.bilm, self.head, self.reach = bilm, head, reach
         self.dropout, self.word_dropout = dropout, word_dropout
         self.spelling = [spelling]  # in a list: no buffer, so it is not saved with the weights
         self.register_buffer("log_chances", log_chances, persistent=False)
         self._graph: list[Callable[..., Any]] = []  # in a list: its weights are ours already
+        if reach:
+            V, P = head.weight.shape
+            self.ahead = nn.Parameter(torch.eye(P).repeat(2, 1, 1))  # (2, P, P): a map per way
+            rareness = np.minimum(1.0, np.sqrt(COMMON / log_uniform(V)))  # (V,)
+            self.register_buffer("rareness", torch.from_numpy(rareness).float(), persistent=False)
 
-    def forward(self, batch: LmBatch, state: BiLmState) -> tuple[Tensor, BiLmState]:
-        """The sum of losses over the targets that count, and the state after the window."""
+    def forward(self, batch: LmBatch, state: BiLmState) -> tuple[Tensor, Tensor, BiLmState]:
+        """Sums of losses, of the next words and of words ahead, and the state after the window."""
         dropout = self.dropout if self.training else 0.0
         vectors = self.token_vectors(batch)  # (U, P)
         x = F.embedding(batch.index, vectors)  # (2, T, B, P)
@@ -61,8 +72,9 @@ class LmModel(nn.Module):
             is_read = torch.rand(x.shape[:3], device=x.device) >= self.word_dropout  # (2, T, B)
             x = x * is_read.unsqueeze(-1)
         top, state = self.read(x, _wiped(state, batch.keeps), dropout)  # (2, T, B, P)
-        hidden = F.dropout(top, dropout).flatten(0, 2)  # (2TB, P)
-        return self.loss(hidden, batch), state
+        hidden = F.dropout(top, dropout)  # (2, T, B, P)
+        loss = self.loss(hidden, batch.targets, batch.counts, batch.negatives)
+        return loss, self.loss_ahead(hidden, batch) if self.reach else loss.new_zeros(()), state
 
     def read(self, x: Tensor, state: BiLmState, dropout: float) -> tuple[Tensor, BiLmState]:
         """The top layer (2, T, B, P) and the state after it, by the CUDA graph if there is one."""
@@ -96,19 +108,31 @@ class LmModel(nn.Module):
             ]
             return torch.cat(parts)
 
-    def loss(self, hidden: Tensor, batch: LmBatch) -> Tensor:
-        """The sum of losses of (N, P), against the sample or the whole vocabulary."""
-        targets, counts = batch.targets.flatten(), batch.counts.flatten()
-        if batch.negatives is None or self.log_chances is None:
+    def loss_ahead(self, hidden: Tensor, batch: LmBatch) -> Tensor:
+        """The sum of losses of one word further ahead, the same distance in the whole batch."""
+        away = int(torch.randint(1, self.reach, ()))  # beyond the next word
+        with self.arithmetic():
+            mapped = hidden[:, :-away].flatten(1, 2) @ self.ahead  # (2, (T - away) B, P)
+        targets = batch.targets[:, away:]  # (2, T - away, B)
+        weights = batch.counts[:, away:] * self.rareness[targets]
+        return self.loss(mapped.to(hidden.dtype), targets, weights, batch.negatives)
+
+    def loss(
+        self, hidden: Tensor, targets: Tensor, weights: Tensor, negatives: Tensor | None
+    ) -> Tensor:
+        """The weighted sum of losses of (..., P), against the sample or the whole vocabulary."""
+        hidden, targets = hidden.flatten(0, -2), targets.flatten()  # (N, P), (N,)
+        weights = weights.flatten()
+        if negatives is None or self.log_chances is None:
             with self.arithmetic():
-                return (self.head.losses(hidden, targets) * counts).sum()
+                return (self.head.losses(hidden, targets) * weights).sum()
         if has_triton(hidden):
-            return self._fast_sampled_loss(hidden, targets, counts, batch.negatives)
-        sample = Sample(batch.negatives, self.log_chances)
-        return (self.head.sampled_losses(hidden, targets, sample) * counts).sum()
+            return self._fast_sampled_loss(hidden, targets, weights, negatives)
+        sample = Sample(negatives, self.log_chances)
+        return (self.head.sampled_losses(hidden, targets, sample) * weights).sum()
 
     def _fast_sampled_loss(
-        self, hidden: Tensor, targets: Tensor, counts: Tensor, negatives: Tensor
+        self, hidden: Tensor, targets: Tensor, weights: Tensor, negatives: Tensor
     ) -> Tensor:
         from relmo.kernels.triton_softmax import sampled_loss
 
@@ -124,7 +148,7 @@ class LmModel(nn.Module):
         return sampled_loss(
             hidden, F.embedding(targets, weight), F.embedding(targets, bias).squeeze(1),
             F.embedding(padded, weight), F.pad(negative_bias, (0, missing), value=-1e30),
-            column[targets], counts,
+            column[targets], weights,
         )  # fmt: skip
 
     def arithmetic(self) -> AbstractContextManager[object]:

@@ -31,12 +31,26 @@ class LmSettings:
     dropout: float = 0.1
     word_dropout: float = 0.0
     """Share of the words that are read as nothing, so that the model must lean on the others."""
+    ahead: float = 0.0
+    """Weight of a second loss: each position also foretells a word soon after the next one, rare
+    words above all, by a map of its own that is thrown away. So vectors keep the topic."""
+    reach: int = 10
+    """How far that word is away at most."""
+    train_softmax: bool = True
+    """Whether the softmax is trained, too, or stays that of the model to start from."""
     spans: tuple[int, ...] = (32, 4, 2, 1)
     """Windows after which a stream's memory is wiped and it begins anew at a sentence; streams take
     them in turn. So the model learns single sentences and running text. Empty: never."""
 
     def __post_init__(self) -> None:
-        check_whole(self, {"vocabulary": 4, "rows": 1, "window": 1, "negatives": 1})
+        least = {"vocabulary": 4, "rows": 1, "window": 1, "negatives": 1, "reach": 2}
+        check_whole(self, least)
+        if not self.ahead >= 0:
+            raise ConfigError(f"ahead is {self.ahead}; a weight from 0 on is needed")
+        if self.ahead and self.reach > self.window:
+            raise ConfigError(
+                f"reach is {self.reach}, beyond the {self.window} words of a window; lower it"
+            )
         for name in ("dropout", "word_dropout"):
             if not 0 <= getattr(self, name) < 1:
                 raise ConfigError(f"{name} is {getattr(self, name)}; a share below 1 is needed")

@@ -93,10 +93,10 @@ class LmTask:
         """Loss per token of one window; the state goes on to the next."""
         batch = self.batches[step]
         total: Tensor
-        total, state = self.model(batch, self._state)
+        total, ahead, state = self.model(batch, self._state)
         self._state = map_state(Tensor.detach, state)  # gradients stay within the window
         self._sum += torch.stack([total.detach(), batch.counts.sum()])
-        return total / batch.counts.numel()
+        return (total + self.settings.ahead * ahead) / batch.counts.numel()
 
     def measures(self) -> dict[str, float]:
         """The loss per target since the last call, under its own name."""
@@ -189,11 +189,13 @@ class LmTask:
         else:
             bilm = build_bilm(_to_train(init, self.config)).requires_grad_(True)
             _take_over_softmax(head, self.lexicon.words, init)
+        head.requires_grad_(self.settings.train_softmax)
         chances = None
         if self.sampler is not None:
             chances = torch.from_numpy(np.log(self.sampler.chances)).float()
         dropouts = self.settings.dropout, self.settings.word_dropout
-        model = LmModel(bilm, head, self.speller.table, chances, *dropouts)
+        reach = self.settings.reach if self.settings.ahead else 0
+        model = LmModel(bilm, head, self.speller.table, chances, *dropouts, reach)
         return model.to(self.device)
 
     def _token_vectors(self, words: NDArray[np.int64]) -> Tensor:

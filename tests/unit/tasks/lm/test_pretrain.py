@@ -177,6 +177,16 @@ def test_fine_tuning_begins_with_the_softmax_rows_of_known_words(trained, tmp_pa
     assert all(p.requires_grad for p in task.model.parameters())
 
 
+def test_fine_tuning_leaves_the_softmax_alone_where_it_is_told_to(trained, corpus, tmp_path):
+    recipe = toy_recipe(lm={"train_softmax": False}, training={"steps": 3})
+    corpus.train(recipe, tmp_path, init=read_model(trained / "model"))
+    before, after = weights(trained), weights(tmp_path)
+    assert torch.equal(before["softmax.weight"], after["softmax.weight"])
+    assert not torch.equal(
+        before["forward_lstm.layers.0.projection"], after["forward_lstm.layers.0.projection"]
+    )
+
+
 def test_fine_tuning_splits_text_as_the_model_does(trained, tmp_path):
     init = read_model(trained / "model")
     init = dataclasses.replace(
@@ -235,6 +245,38 @@ def test_a_word_that_is_dropped_is_read_as_nothing(corpus):
     task.model.eval()
     assert task.loss(0).item() != before
     task.batches.close()
+
+
+def test_words_ahead_are_foretold_by_a_second_loss(corpus, monkeypatch):
+    """With the map at its start, the second loss is that of the next word moved on, by rareness."""
+    settings = {"negatives": 50, "dropout": 0.0, "rows": 8, "window": 6, "reach": 4}
+    plain, task = (
+        task_of(corpus, toy_recipe(lm={**settings, "ahead": weight})) for weight in (0.0, 0.5)
+    )
+    batch, model = task.batches[0], task.model
+    monkeypatch.setattr(torch, "randint", lambda low, high, size: torch.tensor(high - 1))
+    _, ahead, _ = model(batch, task._state)
+    top, _ = model.read(model.token_vectors(batch)[batch.index], task._state, 0.0)
+    losses = model.head.losses(top[:, :-3].flatten(0, 2), batch.targets[:, 3:].flatten())
+    weights = (batch.counts * model.rareness[batch.targets])[:, 3:].flatten()
+    torch.testing.assert_close(ahead, (losses * weights).sum())
+    assert (model.rareness.diff() >= 0).all()
+    assert model.rareness[0] < model.rareness[-1] <= 1
+    both, alone = task.loss(1), plain.loss(1)
+    assert both > alone
+    both.backward()
+    assert model.ahead.grad.abs().max() > 0
+    for run in (plain, task):
+        run.batches.close()
+
+
+def test_the_map_of_words_ahead_stays_out_of_the_model(corpus, tmp_path):
+    for name, weight in (("without", 0.0), ("with", 0.5)):
+        recipe = toy_recipe(lm={"ahead": weight, "reach": 2}, training={"steps": 3})
+        corpus.train(recipe, tmp_path / name)
+    without, with_it = weights(tmp_path / "without"), weights(tmp_path / "with")
+    assert without.keys() == with_it.keys()
+    assert not same(without, with_it)
 
 
 def test_accumulated_steps_are_one_step_of_their_mean_gradient(corpus, tmp_path):

@@ -117,6 +117,8 @@ def test_changes_are_numbers_strings_and_lists():
         ("lm.negatives=0", "negatives is 0"),
         ("lm.dropout=1.0", "dropout is 1.0; a share below 1"),
         ("lm.word_dropout=-0.1", "word_dropout is -0.1"),
+        ("lm.ahead=-1", "ahead is -1; a weight from 0 on"),
+        ("lm.reach=1", "reach is 1; a whole number from 2 on"),
         ("lm.spans=[4, 0]", r"spans is \[4, 0\]; a list of whole numbers from 1 on"),
         ("lm.spans=often", "spans is often"),
         ("lm.spans=[true]", "spans is"),
@@ -130,6 +132,11 @@ def test_changes_are_numbers_strings_and_lists():
 def test_a_change_that_makes_no_sense_is_named(change, message):
     with pytest.raises(ConfigError, match=message):
         load_recipe("tiny", [change])
+
+
+def test_words_ahead_lie_within_the_window():
+    with pytest.raises(ConfigError, match="reach is 9, beyond the 8 words of a window"):
+        load_recipe("tiny", ["lm.ahead=1", "lm.reach=9", "lm.window=8"])
 
 
 def test_minutes_replace_what_else_bounds_a_run():
