@@ -93,6 +93,7 @@ class LmTask:
         """Loss per token of one window; the state goes on to the next."""
         batch = self.batches[step]
         total: Tensor
+        ahead: Tensor
         total, ahead, state = self.model(batch, self._state)
         self._state = map_state(Tensor.detach, state)  # gradients stay within the window
         self._sum += torch.stack([total.detach(), batch.counts.sum()])
