@@ -21,12 +21,15 @@ from torch.nn import functional as F
 
 from relmo.kernels.memory import let_go
 from relmo.kernels.reference import ROWS_ALIKE, linear_alike
+from relmo.kernels.tiles import leave_hidden_tiles_alone
 
 Precision = Literal["float32", "bfloat16", "int8"]
 MKL_ROWS = 256
 """Rows that MKL packs for: as fast for few as packing for few, and faster for a hundred."""
 ONEDNN_ROWS = 64
 """Rows that oneDNN packs for; other numbers work, too."""
+
+leave_hidden_tiles_alone()  # now: oneDNN asks once, at its first use
 
 
 class Product(Protocol):

@@ -1,0 +1,47 @@
+"""Tiles that cannot be set up are found by what the CPU says of itself."""
+
+import os
+
+import pytest
+
+from relmo.kernels import tiles
+
+CORE = "processor\t: 0\nmodel name\t: A CPU\ncpuid level\t: {}\nflags\t\t: fpu avx512f {}\n\n"
+
+
+@pytest.mark.parametrize(
+    ("level", "flags", "found"),
+    [
+        (28, "amx_bf16 amx_tile amx_int8", True),
+        (29, "amx_bf16 amx_tile amx_int8", False),
+        (32, "amx_tile", False),
+        (28, "avx512_bf16", False),
+        ("?", "amx_tile", False),
+    ],
+)
+def test_tiles_are_hidden_where_the_leaf_that_describes_them_is(level, flags, found):
+    later = CORE.format(28, "amx_tile")  # only the first core is asked
+    assert tiles.hides_tiles(CORE.format(level, flags) + later) is found
+
+
+def test_no_text_hides_nothing():
+    assert not tiles.hides_tiles("")
+
+
+def test_onednn_is_told_and_a_users_word_stands(tmp_path, monkeypatch):
+    path = tmp_path / "cpuinfo"
+    path.write_text(CORE.format(28, "amx_tile"), encoding="utf-8")
+    monkeypatch.setattr(tiles, "CPUINFO", path)
+    monkeypatch.delenv(tiles.LIMIT, raising=False)
+    tiles.leave_hidden_tiles_alone()
+    assert os.environ[tiles.LIMIT] == tiles.WITHOUT_TILES
+    monkeypatch.setenv(tiles.LIMIT, "AVX2")
+    tiles.leave_hidden_tiles_alone()
+    assert os.environ[tiles.LIMIT] == "AVX2"
+
+
+def test_a_system_without_that_file_is_left_as_it_is(tmp_path, monkeypatch):
+    monkeypatch.setattr(tiles, "CPUINFO", tmp_path / "none")
+    monkeypatch.delenv(tiles.LIMIT, raising=False)
+    tiles.leave_hidden_tiles_alone()
+    assert tiles.LIMIT not in os.environ
