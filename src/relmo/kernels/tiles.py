@@ -1,7 +1,7 @@
 """Matrix tiles (AMX) that a virtual machine shows and hides: they are left alone.
 
-Some hypervisors show a CPU's tiles but hide leaf 29 of CPUID, which says how large tiles are. oneDNN
-then sets tiles of no size up, and the first product in bfloat16 or int8 ends the process with an
+Some hypervisors show a CPU's tiles but hide leaf 29 of CPUID, which says how large they are. oneDNN
+then sets up tiles of no size, and the first product in bfloat16 or int8 ends the process with an
 illegal instruction. oneDNN reads once, at its first use, how far it may go.
 """
 

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from relmo.elmo import Elmo
 from relmo.nn.blocks.tokens import InputSettings, TokenBatch, TokenInput
+from relmo.nn.transfer import onto
 from relmo.tasks.static_vectors import StaticVectors
 from relmo.text.sentences import split_sentences
 from relmo.text.tokenize import TreebankTokenizer
@@ -65,12 +66,13 @@ class Inputs:
         known = self._known = self._known.or_fresh()
         numbers = np.zeros(mask.shape, np.int64)
         numbers[mask] = [known[word] for word in chain.from_iterable(sentences)]
-        letters = None if self.letters is None else torch.from_numpy(known.letters_of(numbers))
+        letters = None if self.letters is None else known.letters_of(numbers)
         return TokenBatch(
-            static=torch.from_numpy(known.rows[numbers]).to(self.device),
-            letters=None if letters is None else letters.to(self.device).long(),
+            static=onto(known.rows[numbers], self.device),
+            letters=None if letters is None else onto(letters, self.device).long(),
             layers=None if self.layers is None else _at_least_one(self.layers(sentences)),
-            mask=torch.from_numpy(mask).to(self.device),
+            mask=onto(mask, self.device),
+            known_lengths=torch.from_numpy(lengths),
         )
 
     def make_module(

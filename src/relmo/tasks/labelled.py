@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from relmo.errors import ConfigError
 from relmo.nn.scalar_mix import ScalarMix
 from relmo.tasks.parts import Part
 from relmo.train.trainer import check_whole
@@ -36,9 +37,13 @@ class BatchSettings:
     sorted_together: int = 64
     """Batches whose examples are sorted by length together: little padding, much shuffling. With 1
     lengths stand mixed as they come, as normalising over a batch wants them."""
+    share: float = 1.0
+    """Of the training examples, drawn by the run's seed, that are learned from."""
 
     def __post_init__(self) -> None:
         check_whole(self, {"size": 1, "max_length": 0, "sorted_together": 1})
+        if not 0 < self.share <= 1:
+            raise ConfigError(f"share is {self.share}; a share above 0 and up to 1 is needed")
 
 
 class LabelledTask(ABC, Generic[Example, Prediction]):
@@ -94,6 +99,15 @@ class LabelledTask(ABC, Generic[Example, Prediction]):
         self, examples: Sequence[Example], predictions: Sequence[Prediction]
     ) -> dict[str, float]:
         """Figures of predictions beside the labels, in percent."""
+
+    def counts(
+        self, examples: Sequence[Example], predictions: Sequence[Prediction]
+    ) -> list[Any] | None:
+        """What each example adds to the sums that the scores are made of; None if none is kept.
+
+        With them two runs are compared by `relmo.tasks.bootstrap`.
+        """
+        return None
 
     @classmethod
     @abstractmethod

@@ -26,6 +26,7 @@ from torch import Tensor
 from relmo.elmo import Elmo
 from relmo.errors import ConfigError, OutputError, WeightError
 from relmo.files import explain, sync_file, sync_folder
+from relmo.nn.transfer import onto
 from relmo.vectors.lock import open_locked
 from relmo.weights.facts import make_folder, read_json, write_json
 
@@ -66,10 +67,10 @@ class LayerCache:
         there = steps < lengths  # (B, T)
         rows = np.where(there, firsts + steps, 0)
         if isinstance(self._table, Tensor):
-            found = self._table[torch.from_numpy(rows).to(self.device)]  # (B, T, L + 1, D)
+            found = self._table[onto(rows, self.device)]  # (B, T, L + 1, D)
         else:
-            found = torch.from_numpy(self._table[rows]).to(self.device)
-        mask = torch.from_numpy(there).to(self.device)
+            found = onto(self._table[rows], self.device)
+        mask = onto(there, self.device)
         return (found * mask[..., None, None]).permute(2, 0, 1, 3)
 
 

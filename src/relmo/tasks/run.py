@@ -36,7 +36,7 @@ from relmo.train.course import check_course
 from relmo.train.distributed import World, join_world
 from relmo.train.optim import OptimSettings
 from relmo.train.recipe import read_recipe, section
-from relmo.train.record import write_record
+from relmo.train.record import read_curve, write_record
 from relmo.train.trainer import Trainer, TrainSettings
 from relmo.weights.facts import sha256
 
@@ -115,14 +115,16 @@ def train_task(
     """
     _check_place(output, resume)
     world = _alone(device)
-    kind, examples = find_task(name), read_parts(name, data)
+    kind, all_examples = find_task(name), read_parts(name, data)
+    drawn = draw(all_examples["train"], recipe.batch.share, recipe.training.seed)
+    examples = {**all_examples, "train": drawn}
     model, elmo_facts = _open_elmo(elmo, world.device)
     if vectors is None:  # random vectors that are not trained would say nothing
         recipe = replace(recipe, input=replace(recipe.input, tune_static=True))
     static = _static(kind, examples, vectors)
     letters = _letters(kind, examples["train"]) if recipe.input.letters else None
     made_of = {
-        "data": data_facts(name, data, examples),
+        "data": {**data_facts(name, data, examples), "share": recipe.batch.share},
         "vectors": _vector_facts(vectors, static),
         "elmo": elmo_facts and {key: elmo_facts[key] for key in ("name", "fingerprint")},
     }
@@ -132,7 +134,8 @@ def train_task(
     if model is not None and recipe.input.finetune:
         model = copy.deepcopy(model)
     elif model is not None:
-        sentences = (s for part in examples.values() for e in part for s in kind.sentences(e))
+        parts = all_examples.values()  # of all: runs on other shares find the same layers
+        sentences = (s for part in parts for e in part for s in kind.sentences(e))
         layers = open_layers(model, sentences, cache or output / "cache")
     compute = layers or (layers_of(model, is_trained=True) if model else None)
     inputs = Inputs(static, letters, compute, world.device)
@@ -142,7 +145,7 @@ def train_task(
     _check_lengths(task, recipe)
     _about(name, recipe, facts, inputs, elmo_facts).write(output)
     trainer = Trainer(task, recipe.training, recipe.optimizer, output, world, report)
-    scores = _fit(trainer, task, examples["test"], resume)
+    scores, counts = _fit(trainer, task, examples["test"], resume)
     record = {
         "task": name,
         **made_of,
@@ -150,6 +153,8 @@ def train_task(
         "cache": None if layers is None else layers.meta,
         **_outcome(trainer, task),
         "results": scores,
+        "curve": read_curve(output / "metrics.jsonl", task.score),
+        "test_counts": counts,
     }
     write_record(output / "run.json", record, world)
     return scores
@@ -192,6 +197,15 @@ def _check_place(output: Path, resume: bool) -> None:
         raise ConfigError(f"{output} holds a finished run{why}; choose another folder")
     if has_more and not resume:
         raise ConfigError(f"{output} holds an unfinished run; resume it, or choose another folder")
+
+
+def draw(examples: Sequence[Any], share: float, seed: int) -> list[Any]:
+    """That share of the examples, one at least, in their order; another seed draws others."""
+    if share == 1 or not examples:
+        return list(examples)
+    count = max(1, round(share * len(examples)))
+    places = np.random.default_rng((seed, 3)).permutation(len(examples))[:count]
+    return [examples[i] for i in np.sort(places)]
 
 
 def _alone(device: str | None) -> World:
@@ -282,12 +296,16 @@ def _make(
 
 def _fit(
     trainer: Trainer, task: LabelledTask[Any, Any], test: Sequence[Any], resume: bool
-) -> dict[str, float]:
-    """Train; scores of the best weights on both the development and the test part."""
+) -> tuple[dict[str, float], list[Any] | None]:
+    """Train; scores of the best weights on the development and the test part, and test counts."""
     try:
         scores = trainer.fit(resume)
-        found = task.score_on(test) if test else {}
-        return scores | {f"test_{name}": value for name, value in found.items()}
+        if not test:
+            return scores, None
+        predictions = task.predict(test)
+        found = task.scores(test, predictions)
+        counts = task.counts(test, predictions)
+        return scores | {f"test_{name}": value for name, value in found.items()}, counts
     except torch.OutOfMemoryError as error:
         raise ConfigError(
             f"batches of {task.batches.size} examples need more memory than the GPU has; lower "

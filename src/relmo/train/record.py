@@ -74,6 +74,14 @@ def drop_metrics_after(path: Path, step: int, *, is_over: bool = False) -> None:
         temporary.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
 
 
+def read_curve(path: Path, score: str) -> dict[str, list[float]]:
+    """How a score went, from metrics.jsonl: the steps at which it was measured, and its values."""
+    with path.open(encoding="utf-8") as file:
+        lines = [json.loads(line) for line in file]
+    measured = [line for line in lines if score in line]
+    return {"step": [v["step"] for v in measured], score: [round(v[score], 4) for v in measured]}
+
+
 def versions() -> dict[str, str]:
     """What the run was made with."""
     return {

@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 from relmo import Elmo
 from relmo.errors import ConfigError, ModelNotFound, WeightError
 from relmo.tasks.ner.task import NerTask
-from relmo.tasks.run import load_task, load_task_recipe, make_task_recipe, read_parts
+from relmo.tasks.run import draw, load_task, load_task_recipe, make_task_recipe, read_parts
 from relmo.train.record import read_record
 from tests.conftest import tiny_config
 from tests.support.toy_tasks import TOYS, train_toy
@@ -79,6 +79,30 @@ def test_the_record_names_all_that_a_run_was_made_of(data, vectors, tiny, tmp_pa
     assert record["results"] == scores
     assert record["best_step"] <= record["steps"] == 3
     assert str(tmp_path) not in (tmp_path / "run.json").read_text()
+
+
+def test_the_record_shows_how_the_score_went(data, tmp_path):
+    scores = train(data, tmp_path, None, "training.epochs=2")
+    curve = read_record(tmp_path / "run.json")["curve"]
+    assert curve["step"] == [3, 6]
+    assert max(curve["dev_f1"]) == pytest.approx(scores["dev_f1"], abs=1e-4)
+
+
+def test_a_share_of_the_training_examples_is_drawn_by_the_seed(data, tiny, tmp_path):
+    records = []
+    for name, seed in (("one", 0), ("same", 0), ("other", 1)):
+        changes = SHORT, "batch.share=0.25", f"training.seed={seed}"
+        train(data, tmp_path / name, tiny, *changes, cache=tmp_path / "cache")
+        records.append(read_record(tmp_path / name / "run.json"))
+    assert {(r["data"]["train"], r["data"]["dev"], r["data"]["share"]) for r in records} == {
+        (6, 8, 0.25)
+    }
+    assert len(list((tmp_path / "cache").glob("*/layers.npy"))) == 1, "of all examples, once"
+    examples = read_parts("ner", data)["train"]
+    one, same, other = (draw(examples, 0.25, seed) for seed in (0, 0, 1))
+    assert one == same != other
+    assert draw(examples, 1e-9, 0) == draw(examples, 1e-9, 0)[:1]
+    assert draw(examples, 1.0, 5) == examples
 
 
 def test_a_baseline_s_record_has_neither_elmo_nor_vectors(baseline):

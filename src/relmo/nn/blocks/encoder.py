@@ -6,7 +6,10 @@ from typing import cast
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
+from torch.nn.utils.rnn import PackedSequence
+
+from relmo.kernels.packing import pack
+from relmo.nn.transfer import onto
 
 
 class VariationalDropout(nn.Module):
@@ -56,14 +59,28 @@ class Encoder(nn.Module):
 
     def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
         """Read sentences whose row b has lengths[b] tokens; lengths (B,) stand on the CPU."""
-        T = x.shape[1]
-        at_least_one = lengths.clamp(min=1)  # packing wants a token in every row
+        B, T, _ = x.shape
+        plan = pack(lengths.clamp(min=1), T)  # packing wants a token in every row
+        places, alive = onto(plan.ahead, x.device), torch.tensor(plan.alive)  # (N,), (T,)
         for layer in self.layers:
-            packed = pack_padded_sequence(
-                self.dropout(x), at_least_one, batch_first=True, enforce_sorted=False
-            )
-            x, _ = pad_packed_sequence(run_packed(layer, packed), batch_first=True, total_length=T)
+            tokens = take(self.dropout(x), places)  # (N, ·)
+            h = run_packed(layer, PackedSequence(tokens, alive)).data  # (N, 2H)
+            x = put(h, places, B, T)
         return x  # (B, T, 2H)
+
+
+def take(x: Tensor, places: Tensor) -> Tensor:
+    """The tokens at N places of a padded batch: (B, T, E) -> (N, E).
+
+    One copy for all of them, where torch's own packing makes one for each step.
+    """
+    return x.flatten(0, 1).index_select(0, places)
+
+
+def put(tokens: Tensor, places: Tensor, B: int, T: int) -> Tensor:
+    """Tokens back at their N places of a padded batch, 0 elsewhere: (N, F) -> (B, T, F)."""
+    padded = tokens.new_zeros(B * T, tokens.shape[1])
+    return padded.index_copy(0, places, tokens).view(B, T, -1)
 
 
 def run_packed(layer: nn.Module, packed: PackedSequence) -> PackedSequence:

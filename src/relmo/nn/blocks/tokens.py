@@ -34,11 +34,13 @@ class TokenBatch(NamedTuple):
     """(L + 1, B, T, D) of the biLM, 0 past the end; None for a model without ELMo."""
     mask: Tensor
     """(B, T) True where a token stands."""
+    known_lengths: Tensor | None = None
+    """(B,) what `lengths` gives, where it is known: to ask the mask is to wait for the device."""
 
     @property
     def lengths(self) -> Tensor:
         """(B,) tokens of each sentence, on the CPU as packing wants them."""
-        return self.mask.sum(1).cpu()
+        return self.mask.sum(1).cpu() if self.known_lengths is None else self.known_lengths
 
 
 @dataclass(frozen=True, kw_only=True)

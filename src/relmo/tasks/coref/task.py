@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from relmo.nn.blocks.tokens import TokenInput
+from relmo.nn.transfer import onto
 from relmo.tasks.coref.data import Cluster, Document, read_documents, without_singletons
-from relmo.tasks.coref.metrics import evaluate
+from relmo.tasks.coref.metrics import count, evaluate
 from relmo.tasks.coref.model import CorefModel, CorefSettings
 from relmo.tasks.inputs import Inputs, Words, split_sentences_of
 from relmo.tasks.labelled import BatchSettings, LabelledTask
@@ -132,8 +133,15 @@ class CorefTask(LabelledTask[Document, Clusters]):
             "out_of_reach": 100 * num_missed / max(num_mentions, 1),
         }
 
+    def counts(
+        self, examples: Sequence[Document], predictions: Sequence[Clusters]
+    ) -> list[list[list[float]]]:
+        """Numerators and denominators of each measure, (4, 4) of each document."""
+        pairs = zip(examples, predictions, strict=True)
+        return [count(self._ruled(e).clusters, p).round(6).tolist() for e, p in pairs]
+
     def _document_loss(self, document: Document) -> Tensor:
-        groups = torch.from_numpy(group_grid(document, self.settings.max_width)).to(self.device)
+        groups = onto(group_grid(document, self.settings.max_width), self.device)
         return self.net.loss(self.inputs(document.sentences), self._genre(document), groups)
 
     def _ruled(self, document: Document) -> Document:

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from relmo.nn.blocks.tokens import TokenInput
+from relmo.nn.transfer import onto
 from relmo.tasks.inputs import Inputs, Words, split_sentences_of
 from relmo.tasks.labelled import BatchSettings, LabelledTask
 from relmo.tasks.ner.data import TaggedSentence, read_columns, read_conllu
@@ -104,7 +104,7 @@ class NerTask(LabelledTask[TaggedSentence, Tags]):
         numbers = np.zeros(batch.mask.shape, np.int64)  # (B, T)
         for b, example in enumerate(examples):
             numbers[b, : len(example.tags)] = [self._number_of[tag] for tag in example.tags]
-        return self.net.loss(batch, torch.from_numpy(numbers).to(self.device))
+        return self.net.loss(batch, onto(numbers, self.device))
 
     def predict_batch(self, examples: Sequence[TaggedSentence]) -> list[Tags]:
         """The tags of each sentence."""

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from relmo.errors import ConfigError, TextError
 from relmo.nn.blocks.tokens import TokenBatch, TokenInput
+from relmo.nn.transfer import onto
 from relmo.tasks.inputs import Inputs, Words, split_text
 from relmo.tasks.labelled import BatchSettings, LabelledTask
 from relmo.tasks.parts import Part, find_part, need_part
@@ -137,4 +137,4 @@ class SquadTask(LabelledTask[Question, str]):
         for b, each in enumerate(found):
             spans[b, : len(each)] = each
             is_span[b, : len(each)] = True
-        return torch.from_numpy(spans).to(self.device), torch.from_numpy(is_span).to(self.device)
+        return onto(spans, self.device), onto(is_span, self.device)

@@ -13,12 +13,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
-from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
+from torch.nn.utils.rnn import PackedSequence
 
 from relmo.errors import ConfigError
-from relmo.nn.blocks.encoder import VariationalDropout, initialize_lstm, run_packed
+from relmo.kernels.packing import pack
+from relmo.nn.blocks.encoder import VariationalDropout, initialize_lstm, put, run_packed, take
 from relmo.nn.blocks.tokens import TokenBatch, TokenInput
 from relmo.nn.crf import viterbi
+from relmo.nn.transfer import onto
 from relmo.tasks.ner.schemes import transitions_allowed
 
 NO_TAG = -100
@@ -109,16 +111,18 @@ class AlternatingLstm(nn.Module):
     def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
         """Read sentences whose row b has lengths[b] tokens; lengths (B,) stand on the CPU."""
         B, T, _ = x.shape
-        lengths = lengths.clamp(min=1)  # packing wants a token in every row
-        row, mirror = (index.to(x.device) for index in _turned(lengths, T))
-        packed = pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+        plan = pack(lengths.clamp(min=1), T)  # packing wants a token in every row
+        ahead = onto(plan.ahead, x.device)  # (N,) places of all sentences' tokens, step by step
+        mirror = onto(_mirror(plan.ahead, plan.behind, B * T), x.device)  # (N,)
+        alive, row = torch.tensor(plan.alive), ahead // T  # (T,), (N,)
+        tokens = take(x, ahead)  # (N, E)
         for layer in self.layers:
-            h = layer(packed)  # (N, H), N tokens of all sentences
+            h = layer(PackedSequence(tokens, alive))  # (N, H)
             kept = self.dropout(h.new_ones(B, 1, self.width)).squeeze(1)  # (B, H)
-            packed = packed._replace(data=(h * kept[row])[mirror])  # the next reads the other way
+            tokens = (h * kept[row]).index_select(0, mirror)  # the next reads the other way
         if len(self.layers) % 2:
-            packed = packed._replace(data=packed.data[mirror])
-        return pad_packed_sequence(packed, batch_first=True, total_length=T)[0]  # (B, T, H)
+            tokens = tokens.index_select(0, mirror)
+        return put(tokens, ahead, B, T)  # (B, T, H)
 
 
 class HighwayLstm(nn.Module):
@@ -152,16 +156,14 @@ class HighwayLstm(nn.Module):
         return mixed
 
 
-def _turned(lengths: Tensor, T: int) -> tuple[Tensor, Tensor]:
-    """Of each of N packed tokens, its sentence (N,) and the place of its mirror image (N,)."""
-    B = len(lengths)
-    places = torch.arange(B * T).view(B, T)
-    steps = torch.arange(T)
-    back = (lengths[:, None] - 1 - steps).clamp(min=0)  # (B, T) the same token from the end
-    here, there = (
-        pack_padded_sequence(index, lengths, batch_first=True, enforce_sorted=False).data  # (N,)
-        for index in (places, places[:, :1] + back)
-    )
-    packed_place = torch.empty(B * T, dtype=torch.long)
-    packed_place[here] = torch.arange(len(here))
-    return here // T, packed_place[there]
+def _mirror(ahead: Tensor, behind: Tensor, size: int) -> Tensor:
+    """Of each packed token the packed place of its mirror image in its sentence, (N,).
+
+    Args:
+        ahead: (N,) places in the padded batch of the tokens, as they are packed.
+        behind: (N,) places of the tokens as they are packed from the ends of the sentences.
+        size: of the padded batch.
+    """
+    packed_place = torch.empty(size, dtype=torch.long)
+    packed_place[ahead] = torch.arange(len(ahead))
+    return packed_place[behind]

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from relmo.nn.blocks.tokens import TokenInput
+from relmo.nn.transfer import onto
 from relmo.tasks.inputs import Inputs, Words, split_text
 from relmo.tasks.labelled import BatchSettings, LabelledTask
 from relmo.tasks.parts import Part
@@ -82,7 +83,7 @@ class SstTask(LabelledTask[LabelledText, str]):
     def batch_loss(self, examples: Sequence[LabelledText]) -> Tensor:
         """The mean loss of a batch."""
         numbers = torch.tensor([self._number_of[e.label] for e in examples])  # (B,)
-        return self.net.loss(self.inputs([e.words for e in examples]), numbers.to(self.device))
+        return self.net.loss(self.inputs([e.words for e in examples]), onto(numbers, self.device))
 
     def predict_batch(self, examples: Sequence[LabelledText]) -> list[str]:
         """The label of each text."""

@@ -1,6 +1,7 @@
 """The biLSTM that task models stack."""
 
 import torch
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from relmo.nn.blocks.encoder import Encoder
 
@@ -19,6 +20,20 @@ def test_padding_and_neighbours_do_not_change_a_sentence():
         torch.testing.assert_close(together[1:, :3], alone, atol=1e-6, rtol=0)
         assert not together[1, 3:].any()
         assert together.shape == (2, 6, encoder.width)
+
+
+def test_packing_is_torch_s_own_with_its_gradient():
+    encoder = make()
+    x, lengths = torch.randn(4, 7, 5, requires_grad=True), torch.tensor([2, 7, 1, 7])
+    found = encoder(x, lengths)
+    y = x
+    for layer in encoder.layers:
+        packed = pack_padded_sequence(y, lengths, batch_first=True, enforce_sorted=False)
+        y, _ = pad_packed_sequence(layer(packed)[0], batch_first=True, total_length=7)
+    torch.testing.assert_close(found, y, atol=1e-6, rtol=0)
+    weights = torch.randn_like(y)
+    ours, theirs = (torch.autograd.grad((z * weights).sum(), x)[0] for z in (found, y))
+    torch.testing.assert_close(ours, theirs, atol=1e-6, rtol=0)
 
 
 def test_a_sentence_without_words_is_allowed():

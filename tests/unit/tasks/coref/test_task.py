@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 
 from relmo.tasks.coref.data import Document
+from relmo.tasks.coref.metrics import mean_f1
 from relmo.tasks.coref.task import CorefTask, group_grid, out_of_reach
 from relmo.tasks.run import load_task, load_task_recipe, train_task
+from relmo.train.record import read_record
 from tests.support.toy_documents import write_documents
 
 SMALL = (
@@ -55,6 +57,8 @@ def test_a_model_learns_who_is_who_and_is_the_same_when_loaded(data, tiny, tmp_p
     assert losses[-1] < 0.2 * losses[0]
     assert scores["dev_f1"] > 90
     assert scores["test_f1"] > 90
+    counts = np.array(read_record(tmp_path / "run" / "run.json")["test_counts"])  # (20, 4, 4)
+    assert mean_f1(counts.sum(0)) == pytest.approx(scores["test_f1"], abs=1e-4)
     task = load_task(tmp_path / "run", elmo=elmo, device="cpu")
     assert task.keeps_singletons
     documents = CorefTask.read(data / "toy.test.conll", "test")
