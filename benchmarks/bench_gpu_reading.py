@@ -26,6 +26,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--tokens", type=int, nargs="+", default=[8192, 65536, 131072])
     parser.add_argument("--precision", nargs="+", default=["float32", "bfloat16"])
     parser.add_argument("--sentences", type=int, default=20_000, help="that are read")
+    parser.add_argument("--profile", action="store_true", help="what the device spends time on")
     return parser.parse_args()
 
 
@@ -82,6 +83,16 @@ def compare(elmo: Elmo, sentences: list[list[str]]) -> None:
         print(f"{precision} against the plain biLM: worst {worst}; cosine {means}, lowest {lows}")
 
 
+def show_profile(work: Callable[[], None]) -> None:
+    """The kernels that take most of the device's time, after a pass that warms up."""
+    work()
+    with torch.profiler.profile() as profile:
+        work()
+        torch.cuda.synchronize()
+    table = profile.key_averages().table(sort_by="self_cuda_time_total", row_limit=15)
+    print(table, flush=True)
+
+
 def main() -> None:
     args = parse()
     device = torch.device(args.device)
@@ -117,6 +128,8 @@ def main() -> None:
                     ):
                         pass
 
+                if args.profile:
+                    show_profile(kept)
                 rates = [median_rate(work, count, args.seconds, device) for work in (kept, host)]
                 peak = torch.cuda.max_memory_allocated() / 2**30 if device.type == "cuda" else 0.0
                 print(

@@ -1,0 +1,90 @@
+"""relmo neighbors: where in a corpus a word means what it means here."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from relmo.cli.options import DEFAULT_MODEL, AsJson, Model
+from relmo.cli.output import say
+from relmo.errors import ConfigError
+
+MOST_WORDS = 20_000
+"""Most frequent words of the corpus, the nearest without context among them."""
+
+Word = Annotated[str, typer.Argument(metavar="WORD", help="A word of the sentence.")]
+Sentence = Annotated[str, typer.Argument(metavar="SENTENCE", help="The word in its context.")]
+Corpus = Annotated[Path, typer.Option(help="Text to look in: a file, plain or packed.")]
+Count = Annotated[int, typer.Option("-k", "--count", min=1, help="How many are shown.")]
+Layer = Annotated[int | None, typer.Option(help="Whose vectors are compared; the top one.")]
+AnyWord = Annotated[bool, typer.Option(help="Compare with all words of the corpus.")]
+Output = Annotated[Path | None, typer.Option(help="Folder for the record, run.json.")]
+
+
+def neighbors(
+    word: Word,
+    sentence: Sentence,
+    corpus: Corpus,
+    model: Model = DEFAULT_MODEL,
+    count: Count = 10,
+    layer: Layer = None,
+    any_word: AnyWord = False,
+    output: Output = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show the nearest occurrences of a word in context, and the nearest words without it."""
+    from relmo.elmo import Elmo
+    from relmo.probes.neighbors import find_position, nearest_occurrences, nearest_words
+    from relmo.text.documents import find_files, read_documents
+    from relmo.train.record import write_record
+    from relmo.weights.facts import make_folder, sha256
+
+    elmo = Elmo.from_pretrained(model)
+    layer = elmo.config.num_layers - 1 if layer is None else layer
+    if not 0 <= layer < elmo.config.num_layers:
+        raise ConfigError(f"layer is {layer}; the model has 0 to {elmo.config.num_layers - 1}")
+    words = [token.text for token in elmo.tokens(sentence)]
+    position = find_position(words, word)
+    files = find_files([corpus])
+    lines = [line for path in files for document in read_documents(path) for line in document]
+    sentences = elmo.sentences(lines)
+    found = nearest_occurrences(
+        elmo, words, position, sentences, layer=layer, count=count, any_word=any_word
+    )
+    common = [w for w, _ in Counter(w for s in sentences for w in s).most_common(MOST_WORDS)]
+    without = nearest_words(elmo, words[position], common, count)
+    result: dict[str, Any] = {
+        "static": [[w, round(c, 4)] for w, c in without],
+        "context": [[" ".join(o.words), round(o.cosine, 4), o.position] for o in found],
+    }
+    if output is not None:
+        record = {
+            "task": "neighbors",
+            "elmo": {"name": elmo.config.name, "fingerprint": elmo.fingerprint()},
+            "word": word,
+            "sentence": " ".join(words),
+            "layer": layer,
+            "data": {"files": {path.name: sha256(path) for path in files}, "any_word": any_word},
+            "results": result,
+        }
+        make_folder(output)
+        write_record(output / "run.json", record)
+    if as_json:
+        say({"word": word, "sentence": " ".join(words), "layer": layer, **result}, as_json=True)
+        return
+    console = Console(soft_wrap=True, highlight=False)
+    table = Table("cosine", f"{word!r} in context, layer {layer}", title_justify="left")
+    for occurrence in found:
+        shown = Text(" ").join(
+            Text(w, style="bold" if i == occurrence.position else "")
+            for i, w in enumerate(occurrence.words)
+        )
+        table.add_row(f"{occurrence.cosine:.3f}", shown)
+    console.print(table)
+    console.print("Nearest without context: " + ", ".join(f"{w} {c:.3f}" for w, c in without))

@@ -1,0 +1,99 @@
+"""How contextual each layer is, after Ethayarajh (2019): three measures and what chance gives.
+
+    self-similarity     mean cosine between occurrences of one word: 1 is no context at all
+    intra-sentence      mean cosine between a word and the mean of its sentence
+    explained variance  share of a word's occurrences that one direction explains: the best any
+                        static vector could do
+    anisotropy          mean cosine between random occurrences of any words: what crowding gives
+
+Shapes: N occurrences, T words of a sentence, D width; everything for one layer at a time.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from contextlib import closing
+from itertools import pairwise
+
+import numpy as np
+
+from relmo.elmo import Elmo
+from relmo.errors import TextError
+from relmo.probes.cosine import unit
+from relmo.progress import progress
+from relmo.types import Vectors
+
+Words = Sequence[str]
+LEAST, MOST = 5, 100
+"""Occurrences of a word: fewer say little, more cost time."""
+RANDOM = 2000
+"""Occurrences from which anisotropy is measured."""
+
+
+def measure_layers(elmo: Elmo, sentences: Sequence[Words], seed: int = 0) -> dict[str, float]:
+    """<measure>_layer_<number> -> value, over words that stand in several of the sentences."""
+    table, spans = read_all(elmo, sentences)
+    rng = np.random.default_rng(seed)
+    rows = rows_by_word(sentences, rng)
+    if not rows:
+        raise TextError(f"no word stands in {LEAST} sentences or more; give more text")
+    some = rng.permutation(table.shape[1])[:RANDOM]
+    results: dict[str, float] = {}
+    for layer, vectors in enumerate(table):  # (N, D)
+        units = unit(vectors)
+        values = {
+            "self_similarity": [mean_cosine(units[each]) for each in rows],
+            "intra_sentence": [_to_mean(vectors[a:b]) for a, b in spans],
+            "explained_variance": [explained_variance(vectors[each]) for each in rows],
+            "anisotropy": [mean_cosine(units[some])],
+        }
+        results |= {f"{name}_layer_{layer}": float(np.mean(v)) for name, v in values.items()}
+    return results | {"words": float(len(rows)), "tokens": float(table.shape[1])}
+
+
+def read_all(elmo: Elmo, sentences: Sequence[Words]) -> tuple[Vectors, list[tuple[int, int]]]:
+    """All vectors (L + 1, N, D) in float16, and where each sentence stands among them."""
+    ends = np.cumsum([0, *map(len, sentences)]).tolist()
+    spans = list(pairwise(ends))
+    table = np.empty((elmo.config.num_layers, ends[-1], elmo.config.width), np.float16)
+    stream = elmo.embed_stream(map(list, sentences), dtype="float16")
+    with closing(progress(stream, len(sentences), "sentences", show=True)) as shown:
+        for (first, past), vectors in zip(spans, shown, strict=True):  # (L + 1, T, D)
+            table[:, first:past] = vectors
+    return table, [(first, past) for first, past in spans if past - first > 1]
+
+
+def rows_by_word(sentences: Sequence[Words], rng: np.random.Generator) -> list[np.ndarray]:
+    """Places of a word's occurrences, one per sentence, LEAST to MOST of them, drawn at random."""
+    found: dict[str, list[int]] = defaultdict(list)
+    place = 0
+    for words in sentences:
+        met = set()
+        for word in words:
+            if word not in met:
+                found[word].append(place)
+                met.add(word)
+            place += 1
+    enough = [np.array(places) for _, places in sorted(found.items()) if len(places) >= LEAST]
+    return [rng.permutation(places)[:MOST] for places in enough]
+
+
+def mean_cosine(units: Vectors) -> float:
+    """Mean cosine between different rows of unit vectors (N, D)."""
+    n = len(units)
+    total = units.sum(0, dtype=np.float64)
+    return float((total @ total - n) / (n * (n - 1)))
+
+
+def explained_variance(vectors: Vectors) -> float:
+    """Share of the squared lengths of (N, D) along the direction that has most of them."""
+    rows = vectors.astype(np.float64)
+    powers = np.linalg.eigvalsh(rows @ rows.T)  # (N,), rising
+    return float(powers[-1] / max(powers.sum(), 1e-12))
+
+
+def _to_mean(vectors: Vectors) -> float:
+    """Mean cosine between a sentence's words (T, D) and the mean of their vectors."""
+    mean = unit(vectors.astype(np.float32).mean(0))
+    return float((unit(vectors) @ mean).mean())

@@ -1,0 +1,53 @@
+"""How contextual a layer is: measures on vectors whose answer is known, and on a model."""
+
+import numpy as np
+import pytest
+
+from relmo.errors import TextError
+from relmo.probes.cosine import unit
+from relmo.probes.intrinsic import explained_variance, mean_cosine, measure_layers, rows_by_word
+
+
+def test_vectors_have_length_one_and_zeros_stay():
+    found = unit(np.array([[3.0, 4.0], [0.0, 0.0]]))
+    np.testing.assert_allclose(found, [[0.6, 0.8], [0, 0]], atol=1e-6)
+
+
+def test_mean_cosine_is_that_of_all_pairs():
+    rows = unit(np.random.default_rng(0).normal(size=(6, 4)))
+    pairs = [rows[i] @ rows[j] for i in range(6) for j in range(6) if i != j]
+    assert mean_cosine(rows) == pytest.approx(np.mean(pairs), abs=1e-6)
+    assert mean_cosine(np.tile(rows[:1], (5, 1))) == pytest.approx(1, abs=1e-6)
+
+
+def test_one_direction_explains_all_of_equal_vectors_and_a_part_of_others():
+    row = np.array([[1.0, 2.0, 2.0]])
+    assert explained_variance(np.repeat(row, 4, 0)) == pytest.approx(1)
+    assert explained_variance(np.eye(4)) == pytest.approx(0.25)
+
+
+def test_occurrences_are_one_per_sentence_and_enough_of_them():
+    sentences = [["a", "b", "a"], *[["a", "c"]] * 4]
+    (found,) = rows_by_word(sentences, np.random.default_rng(0))
+    assert sorted(found) == [0, 3, 5, 7, 9]
+
+
+def test_the_token_layer_knows_no_context(tiny):
+    rng = np.random.default_rng(0)
+    sentences = [[str(w) for w in rng.choice(list("abcdefgh"), 6)] for _ in range(40)]
+    found = measure_layers(tiny, sentences)
+    assert found["self_similarity_layer_0"] == pytest.approx(1, abs=1e-3)
+    assert found["explained_variance_layer_0"] == pytest.approx(1, abs=1e-3)
+    for layer in (1, 2):
+        assert found[f"self_similarity_layer_{layer}"] < 0.999
+        assert found[f"explained_variance_layer_{layer}"] < 0.999
+        assert -1 <= found[f"anisotropy_layer_{layer}"] <= 1
+        assert -1 <= found[f"intra_sentence_layer_{layer}"] <= 1
+    assert found["words"] == 8
+    assert found["tokens"] == 240
+    assert measure_layers(tiny, sentences) == found
+
+
+def test_too_little_text_is_refused(tiny):
+    with pytest.raises(TextError, match="no word stands in 5 sentences or more"):
+        measure_layers(tiny, [["a", "b"]])

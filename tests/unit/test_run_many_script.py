@@ -1,0 +1,89 @@
+"""Many runs side by side: what a list means, and that a call goes on where one stopped."""
+
+import importlib.util
+import sys
+from argparse import Namespace
+from pathlib import Path
+
+import pytest
+
+from relmo.tasks.run import load_task_recipe
+from tests.support.toy_tasks import TAGGER, TOYS
+
+ROOT = Path(__file__).parents[2]
+spec = importlib.util.spec_from_file_location("run_many", ROOT / "scripts" / "run_many.py")
+script = importlib.util.module_from_spec(spec)
+sys.modules["run_many"] = script
+spec.loader.exec_module(script)
+
+LIST = """
+[[runs]]
+task = "ner"
+data = "toy"
+models = ["none", "relmo-en-base"]
+seeds = [0, 1]
+set = ["training.epochs=1"]
+vary = ["input.place=both", "batch.share=0.5"]
+"""
+
+
+def write(tmp_path, text):
+    path = tmp_path / "list.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_a_list_is_all_combinations_the_first_seed_first(tmp_path):
+    runs = script.read_runs(write(tmp_path, LIST), {"relmo-en-base": "some/folder"})
+    assert [run.name for run in runs] == [
+        "ner-none-epochs-1-place-both-0",
+        "ner-base-epochs-1-place-both-0",
+        "ner-none-epochs-1-share-0.5-0",
+        "ner-base-epochs-1-share-0.5-0",
+        "ner-none-epochs-1-place-both-1",
+        "ner-base-epochs-1-place-both-1",
+        "ner-none-epochs-1-share-0.5-1",
+        "ner-base-epochs-1-share-0.5-1",
+    ]
+    assert runs[1].model == "some/folder"
+    assert runs[1].changes == ("training.seed=0", "training.epochs=1", "input.place=both")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("seeds", "seed"), "entry 1 has"),
+        (("[0, 1]", "[0, 0]"), "entry 1 makes ner-none-epochs-1-place-both-0 a second time"),
+    ],
+)
+def test_a_slip_in_a_list_is_named(tmp_path, change, message):
+    with pytest.raises(SystemExit, match=message):
+        script.read_runs(write(tmp_path, LIST.replace(*change)), {})
+
+
+def test_every_run_of_our_own_list_has_a_recipe_that_can_be_read():
+    for run in script.read_runs(ROOT / "experiments" / "tasks.toml", {}):
+        load_task_recipe(run.task, None, run.changes)
+
+
+def test_runs_end_and_are_not_begun_again(tmp_path, capsys):
+    TOYS["ner"].write_parts(tmp_path / "toy", 8, 4)
+    changes = [*TAGGER, "training.epochs=1"]
+    runs = [
+        script.Run(f"run-{seed}", "ner", "toy", "none", (f"training.seed={seed}", *changes))
+        for seed in (0, 1)
+    ]
+    output = tmp_path / "runs"
+    output.mkdir()
+    options = Namespace(
+        data=tmp_path, output=output, cache=None, vectors=None, slots=2, seconds=0.0
+    )
+    script.train_all(runs, options)
+    assert capsys.readouterr().out.count("not done: run-") == 2
+    options.seconds = 120.0
+    script.train_all(runs, options)
+    out = capsys.readouterr().out
+    assert out.count("exit 0") == 2, out
+    assert "test_f1" in out
+    script.train_all(runs, options)
+    assert capsys.readouterr().out == "2 of 2 runs are done\n"
