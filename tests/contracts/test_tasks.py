@@ -3,7 +3,10 @@
 Data and small models of each stand in tests/support/toy_tasks.py.
 """
 
+import gzip
 import json
+import lzma
+import re
 import shutil
 from functools import cache
 from importlib.util import find_spec
@@ -13,7 +16,7 @@ import torch
 from safetensors.torch import load_file
 
 from relmo import Elmo
-from relmo.errors import ConfigError, WeightError
+from relmo.errors import ConfigError, DataError, WeightError
 from relmo.nn.blocks.tokens import PLACES
 from relmo.tasks.registry import TASKS, find_task
 from relmo.tasks.run import load_task, load_task_recipe, read_parts
@@ -29,7 +32,9 @@ CHECKPOINTS = [
     "training.steps=8", "training.checkpoint_every=4", "training.evaluate_every=3",
     "training.patience=0",
 ]  # fmt: skip
+PACKERS = {"": bytes, ".gz": gzip.compress, ".xz": lzma.compress}
 each_task = pytest.mark.parametrize("name", NAMES)
+each_packing = pytest.mark.parametrize("suffix", PACKERS)
 
 
 @pytest.fixture(scope="module")
@@ -117,6 +122,28 @@ def test_an_unknown_setting_is_named_with_the_nearest_known_one(name):
 def test_a_task_has_the_same_four_files(name, file):
     module = TASKS[name].partition(":")[0]
     assert find_spec(f"{module.rpartition('.')[0]}.{file}")
+
+
+# ── its files ───────────────────────────────────────────────────────────────────────────────
+
+
+@each_task
+@each_packing
+def test_a_packed_file_holds_the_same_examples(tmp_path, data_of, name, suffix):
+    for file in data_of(name).iterdir():
+        (tmp_path / f"{file.name}{suffix}").write_bytes(PACKERS[suffix](file.read_bytes()))
+    assert repr(read_parts(name, tmp_path)) == repr(read_parts(name, data_of(name)))
+
+
+@each_task
+@each_packing
+def test_bytes_that_are_no_text_are_named_by_file_and_line(tmp_path, data_of, name, suffix):
+    good = data_of(name) / f"train{TOYS[name].suffix}"
+    first, _, rest = good.read_bytes().partition(b"\n")
+    bad = tmp_path / f"{good.name}{suffix}"
+    bad.write_bytes(PACKERS[suffix](first + b"\ncaf\xe9\n" + rest))
+    with pytest.raises(DataError, match=re.escape(f"{bad.name}, line 2: not UTF-8")):
+        find_task(name).read(bad, "train")
 
 
 # ── with and without ELMo ───────────────────────────────────────────────────────────────────

@@ -9,7 +9,7 @@ import typer
 
 from relmo.cli.options import AsJson
 from relmo.cli.output import say
-from relmo.errors import ConfigError
+from relmo.errors import ConfigError, TextError
 
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a trained run.")]
 Data = Annotated[Path, typer.Option(help="File in the task's format.")]
@@ -26,4 +26,7 @@ def evaluate(run: Run, data: Data, elmo: ElmoName = None, as_json: AsJson = Fals
     if not data.is_file():
         raise ConfigError(f"{data}: no such file; one in the task's format is needed")
     task = load_task(run, elmo=elmo)
-    say(task.score_on(task.read(data, "test")), as_json)
+    examples = task.read(data, "test")
+    if not examples:
+        raise TextError(f"{data}: holds no example to score")
+    say({name: round(value, 4) for name, value in task.score_on(examples).items()}, as_json)

@@ -36,8 +36,11 @@ def predict(run: Run, file: File = "-", elmo: ElmoName = None, as_json: AsJson =
 
 
 def _lines(file: str) -> Iterator[str]:
+    from relmo.tasks.lines import numbered_lines
     from relmo.text.lines import read_files
 
-    if file != "-" and not Path(file).is_file():
+    if file == "-":
+        return read_files([sys.stdin.buffer])
+    if not Path(file).is_file():
         raise ConfigError(f"{file}: no such file; - reads standard input")
-    return read_files([sys.stdin.buffer if file == "-" else Path(file)])
+    return (line for _, line in numbered_lines(Path(file)))  # packed files, too

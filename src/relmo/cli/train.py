@@ -62,7 +62,8 @@ def train(
         resume=resume,
         report=_as_json if as_json else say_line,
     )
-    say({**scores, "run": str(output)}, as_json)
+    rounded = {name: round(value, 4) for name, value in scores.items()}
+    say({**rounded, "run": str(output)}, as_json)
 
 
 def _as_json(values: dict[str, Any]) -> None:

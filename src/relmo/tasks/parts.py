@@ -51,8 +51,10 @@ def need_part(folder: Path, part: Part, suffixes: Sequence[str] = ("",), prefix:
     found = find_part(folder, part, suffixes, prefix)
     if found is None:
         wanted = " or ".join(NAMES[part])
+        ends = " or ".join(suffix for suffix in suffixes if suffix)
+        how = f" that ends in {ends}" if ends else ""
         raise ConfigError(
-            f"{folder} has no {part} part; a file with {wanted} in its name is needed"
+            f"{folder} has no {part} part; a file with {wanted} in its name{how} is needed"
         )
     return found
 

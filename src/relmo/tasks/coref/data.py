@@ -17,14 +17,14 @@ from __future__ import annotations
 import re
 import sys
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import TypeAlias
 
 from relmo.errors import DataError
-from relmo.text.lines import read_files
+from relmo.tasks.lines import numbered_lines
 from relmo.text.sentences import split_sentences
 
 Mention: TypeAlias = tuple[int, int]
@@ -72,7 +72,7 @@ def read_documents(path: str | Path, keep_singletons: bool = True) -> tuple[Docu
             OntoNotes and OntoGUM do not mark them, so that a lone mention there is a slip.
     """
     path = Path(path)
-    documents = tuple(_documents(read_files([path]), path))
+    documents = tuple(_documents(path))
     return documents if keep_singletons else tuple(without_singletons(d) for d in documents)
 
 
@@ -98,10 +98,10 @@ class _Draft:
     clusters: dict[str, set[Mention]] = field(default_factory=dict)
 
 
-def _documents(lines: Iterable[str], path: Path) -> Iterator[Document]:
+def _documents(path: Path) -> Iterator[Document]:
     draft: _Draft | None = None
     seen: set[tuple[str, int]] = set()
-    for number, line in enumerate(lines, start=1):
+    for number, line in numbered_lines(path):
         if begin := _BEGIN.fullmatch(line):
             _must(draft is None, path, number, "a document begins before the last has ended")
             draft = _Draft(begin["inner"] or begin["name"] or "", int(begin["part"] or 0), number)

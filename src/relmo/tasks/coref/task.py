@@ -94,10 +94,10 @@ class CorefTask(LabelledTask[Document, Clusters]):
     def render(self, example: Document, prediction: Clusters) -> str:
         """The text with `[1 …]` around each mention of the first cluster, and so on."""
         words = list(example.words)
-        for number, cluster in enumerate(prediction, 1):
-            for first, last in cluster:
-                words[first] = f"[{number} {words[first]}"
-                words[last] += "]"
+        mentions = [(m, number) for number, cluster in enumerate(prediction, 1) for m in cluster]
+        for (first, last), number in sorted(mentions, key=lambda found: found[0][1] - found[0][0]):
+            words[first] = f"[{number} {words[first]}"  # a longer one opens before it
+            words[last] += "]"
         return " ".join(words)
 
     def length(self, example: Document) -> int:

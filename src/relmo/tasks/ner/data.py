@@ -6,20 +6,16 @@ space here: a no-break space is part of its word.
 
 from __future__ import annotations
 
-import lzma
 import re
-import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Literal
 
-from relmo.errors import ConfigError, DataError, TextError
-from relmo.text.documents import open_text
-from relmo.text.lines import read_lines
+from relmo.errors import ConfigError, DataError
+from relmo.tasks.lines import WHITE, numbered_lines
 
-WHITE = " \t"
 PIECE = re.compile(f"[^{WHITE}]+")
 DOCUMENT = "-DOCSTART-"
 """What a line begins with that only says where a document starts."""
@@ -66,25 +62,6 @@ def read_conllu(path: str | Path, column: ConlluColumn = "upos") -> list[TaggedS
     if column not in CONLLU_COLUMNS:
         raise ConfigError(f"column is {column!r}; choose one of {', '.join(CONLLU_COLUMNS)}")
     return _sentences(path, _conllu_rows(path, column))
-
-
-def numbered_lines(path: str | Path) -> Iterator[tuple[int, str]]:
-    """Lines of a labelled file, counted from 1; the file is decompressed as its suffix says.
-
-    Raises:
-        DataError: a line is not UTF-8.
-        TextError: the file cannot be opened or unpacked.
-    """
-    number = 0
-    try:
-        with open_text(Path(path)) as file:
-            for number, line in enumerate(read_lines(file, str(path)), start=1):
-                yield number, line
-    except TextError as error:
-        reason = f"not UTF-8 ({error.__cause__}); convert the file"
-        raise DataError(path, number + 1, reason) from error
-    except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
-        raise TextError(f"{path}: cannot be read ({error}); is the file complete?") from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,12 +39,15 @@ class Pairs:
     """Pairs left out because their label is "-"."""
 
 
-def read_snli(path: str | Path) -> Pairs:
+def read_snli(path: str | Path, tokenize: Tokenize = split_at_spaces) -> Pairs:
     """The pairs of a JSONL file with `gold_label`, `sentence1` and `sentence2`.
 
     The words are those of `sentence1_binary_parse` and `sentence2_binary_parse` where these are
-    given, as in the official files; else the sentences are taken as already split at spaces.
-    Labels may be any words, so that other pairs can be read too.
+    given, as in the official files. Labels may be any words, so that other pairs can be read too.
+
+    Args:
+        path: the file.
+        tokenize: splits sentences without a parse; those already split need nothing here.
     """
     pairs: list[SentencePair] = []
     num_unlabelled = 0
@@ -53,7 +56,8 @@ def read_snli(path: str | Path) -> Pairs:
         if label == NO_LABEL:
             num_unlabelled += 1
             continue
-        premise, hypothesis = (_words(path, number, row, n) for n in ("sentence1", "sentence2"))
+        premise = _words(path, number, row, "sentence1", tokenize)
+        hypothesis = _words(path, number, row, "sentence2", tokenize)
         pairs.append(SentencePair(premise, hypothesis, label))
     return Pairs(_not_empty(path, pairs), num_unlabelled)
 
@@ -72,11 +76,13 @@ def read_sick(path: str | Path, tokenize: Tokenize) -> Pairs:
     return Pairs(_not_empty(path, pairs), 0)
 
 
-def _words(path: str | Path, number: int, row: Row, name: str) -> tuple[str, ...]:
+def _words(
+    path: str | Path, number: int, row: Row, name: str, tokenize: Tokenize
+) -> tuple[str, ...]:
     parse = f"{name}_binary_parse"
     if parse in row:
         return words_in(path, number, row, parse, _leaves)
-    return words_in(path, number, row, name, split_at_spaces)
+    return words_in(path, number, row, name, tokenize)
 
 
 def _leaves(parse: str) -> list[str]:

@@ -49,7 +49,7 @@ class SnliTask(LabelledTask[SentencePair, str]):
     def read(cls, path: Path, part: Part) -> list[SentencePair]:
         """Labelled pairs of SNLI's JSONL, else of SICK's table."""
         if ".jsonl" in path.suffixes:
-            return read_snli(path).pairs
+            return read_snli(path, split_text).pairs
         return read_sick(path, split_text).pairs
 
     @classmethod

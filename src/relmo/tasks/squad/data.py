@@ -22,7 +22,8 @@ from typing import TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from relmo.errors import ConfigError, DataError, TextError
+from relmo.errors import ConfigError, DataError
+from relmo.tasks.lines import whole_text
 from relmo.text.tokenize import TreebankTokenizer
 from relmo.types import Token
 
@@ -157,12 +158,7 @@ class _Reader:
     def load(self) -> list[object]:
         """The articles of the file, not yet looked at."""
         try:
-            content = json.loads(self.path.read_bytes().decode("utf-8-sig"))
-        except OSError as error:
-            raise TextError(f"{self.path}: cannot be read ({error.strerror})") from error
-        except UnicodeDecodeError as error:
-            what = f"byte {error.start + 1} is not UTF-8; convert the file"
-            raise TextError(f"{self.path}: {what}") from error
+            content = json.loads(whole_text(self.path))
         except json.JSONDecodeError as error:
             what = f"not JSON ({error.msg} at column {error.colno}); is the file whole?"
             raise DataError(self.path, error.lineno, what) from error

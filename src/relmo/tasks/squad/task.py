@@ -89,9 +89,12 @@ class SquadTask(LabelledTask[Question, str]):
     def read_text(self, lines: Iterable[str]) -> Iterator[Question]:
         """A question and its paragraph per line, a tab between them."""
         for number, line in enumerate(lines, 1):
+            if not line.strip():
+                continue
             question, tab, paragraph = line.partition("\t")
             if not tab or not question.strip():
-                raise TextError(f"line {number}: a question, a tab and its paragraph are needed")
+                what = f"{line[:40]!r}: a question, a tab and its paragraph are needed"
+                raise TextError(f"line {number}: {what}")
             words = tuple(split_text(question))
             yield Question(str(number), "", make_context(paragraph), words, ())
 

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
 from relmo.errors import DataError
-from relmo.text.lines import read_files
+from relmo.tasks.lines import numbered_lines
 
 WORD, FRAME, NUM_FIXED = 3, 7, 8
 """Columns of the word and of the frame, and how many stand before the roles."""
@@ -56,16 +56,16 @@ def read_frames(path: str | Path) -> Frames:
     path = Path(path)
     frames: list[Frame] = []
     num_sentences = 0
-    for rows in _sentences(read_files([path]), path):
+    for rows in _sentences(path):
         frames += _frames(rows, path)
         num_sentences += 1
     return Frames(tuple(frames), num_sentences)
 
 
-def _sentences(lines: Iterable[str], path: Path) -> Iterator[list[Row]]:
+def _sentences(path: Path) -> Iterator[list[Row]]:
     """The rows of each sentence, all of one length."""
     rows: list[Row] = []
-    for number, line in enumerate(lines, start=1):
+    for number, line in numbered_lines(path):
         if line.startswith("#"):
             continue
         if line.strip():

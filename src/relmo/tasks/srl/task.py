@@ -79,7 +79,12 @@ class SrlTask(LabelledTask[Frame, Tags]):
     def describe(self, example: Frame, prediction: Tags) -> dict[str, Any]:
         """Words, the predicate's place and the arguments."""
         arguments = [
-            {"label": label, "first": first, "last": last}
+            {
+                "label": label,
+                "first": first,
+                "last": last,
+                "text": " ".join(example.words[first : last + 1]),
+            }
             for label, first, last in bio_spans(prediction)
         ]
         return {"words": example.words, "predicate": example.predicate, "arguments": arguments}

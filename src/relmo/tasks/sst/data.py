@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from relmo.errors import ConfigError, DataError
-from relmo.tasks.ner.data import WHITE, numbered_lines
+from relmo.tasks.lines import WHITE, numbered_lines
 
 LABELS = ("0", "1", "2", "3", "4")
 """Labels of a tree, from very negative to very positive; 2 is neutral."""
@@ -140,7 +140,7 @@ def cell(path: str | Path, number: int, row: Row, name: str) -> str:
     """What stands in a named column, without spaces around it; DataError if nothing does."""
     if name not in row:
         there = ", ".join(repr(each) for each in row)
-        raise DataError(path, number, f"no column {name!r}; there are {there}: name one of these")
+        raise DataError(path, number, f"no column {name!r}; there are {there}: rename one of these")
     value = row[name]
     if isinstance(value, bool | int | float):
         value = json.dumps(value)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from relmo.errors import DataError, TextError
+from relmo.errors import DataError
 from relmo.tasks.coref.data import NO_WORD, read_documents, without_singletons
 
 
@@ -175,5 +175,5 @@ def test_a_bad_row_is_named_by_file_and_line(write, lines, line, message):
 def test_a_file_that_is_not_utf8_is_named(tmp_path):
     path = tmp_path / "a.conll"
     path.write_bytes(b"# begin document d\n0\tcaf\xe9\t_\n")
-    with pytest.raises(TextError, match="a.conll: line 2 is not UTF-8"):
+    with pytest.raises(DataError, match="a.conll, line 2: not UTF-8"):
         read_documents(path)

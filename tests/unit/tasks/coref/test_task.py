@@ -116,3 +116,14 @@ def test_the_grid_holds_each_mention_once_and_leaves_out_those_out_of_reach():
     }  # fmt: skip
     assert out_of_reach(document, 2) == 2  # one too wide, one over the end of its sentence
     assert out_of_reach(document, 3) == 1
+
+
+def test_mentions_within_mentions_close_as_they_open(data, tmp_path):
+    recipe = load_task_recipe("coref", None, [*SMALL, "training.epochs=0.1"])
+    train_task("coref", recipe, data, tmp_path / "run", device="cpu")
+    task = load_task(tmp_path / "run", device="cpu")
+    words = ("the", "cat", "of", "Mira", "and", "Mira")
+    shown = task.render(
+        Document("", 0, (words,), None, (), None), (((0, 3), (5, 5)), ((0, 1), (3, 3)))
+    )
+    assert shown == "[1 [2 the cat] of [2 Mira]] and [1 Mira]"

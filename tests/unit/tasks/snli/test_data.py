@@ -38,6 +38,11 @@ def test_sentences_are_split_at_spaces(write):
     ]
 
 
+def test_sentences_may_be_split_another_way(write):
+    found = read_snli(write(row(one="A cat.")), tokenize=list)
+    assert found.pairs[0].premise == tuple("A cat.")
+
+
 def test_words_come_from_the_official_parse_where_it_is_given(write):
     parses = {
         "sentence1_binary_parse": "( ( A cat ) ( -LRB- ( sleeping -RRB- ) ) )",

@@ -136,8 +136,8 @@ def test_what_is_wrong_is_named_by_file_and_place(write, content, message):
 def test_a_file_that_cannot_be_read_is_named(tmp_path, write):
     with pytest.raises(TextError, match="none.json: cannot be read"):
         read_questions(tmp_path / "none.json")
-    with pytest.raises(TextError, match="squad.json: byte .* is not UTF-8"):
-        read_questions(write('{"data": "é"}', "latin-1"))
+    with pytest.raises(DataError, match="squad.json, line 2: not UTF-8"):
+        read_questions(write('{"data":\n "é"}', "latin-1"))
 
 
 def articles(num):
