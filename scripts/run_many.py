@@ -85,9 +85,7 @@ def read_runs(path: Path, folders: dict[str, str]) -> list[Run]:
 
 def _run(entry: dict[str, Any], seed: int, vary: str, model: str, folders: dict[str, str]) -> Run:
     changes = [*entry.get("set", []), *([vary] if vary else [])]
-    label = "-".join(
-        re.sub(r"[^\w.]+", "-", change.partition(".")[2].replace("=", "-")) for change in changes
-    )
+    label = "-".join(re.sub(r"[^\w.]+", "-", change) for change in changes)
     parts = [entry.get("name", entry["task"]), model.removeprefix("relmo-en-"), label, str(seed)]
     return Run(
         name="-".join(part for part in parts if part),

@@ -36,14 +36,14 @@ def write(tmp_path, text):
 def test_a_list_is_all_combinations_the_first_seed_first(tmp_path):
     runs = script.read_runs(write(tmp_path, LIST), {"relmo-en-base": "some/folder"})
     assert [run.name for run in runs] == [
-        "ner-none-epochs-1-place-both-0",
-        "ner-base-epochs-1-place-both-0",
-        "ner-none-epochs-1-share-0.5-0",
-        "ner-base-epochs-1-share-0.5-0",
-        "ner-none-epochs-1-place-both-1",
-        "ner-base-epochs-1-place-both-1",
-        "ner-none-epochs-1-share-0.5-1",
-        "ner-base-epochs-1-share-0.5-1",
+        "ner-none-training.epochs-1-input.place-both-0",
+        "ner-base-training.epochs-1-input.place-both-0",
+        "ner-none-training.epochs-1-batch.share-0.5-0",
+        "ner-base-training.epochs-1-batch.share-0.5-0",
+        "ner-none-training.epochs-1-input.place-both-1",
+        "ner-base-training.epochs-1-input.place-both-1",
+        "ner-none-training.epochs-1-batch.share-0.5-1",
+        "ner-base-training.epochs-1-batch.share-0.5-1",
     ]
     assert runs[1].model == "some/folder"
     assert runs[1].changes == ("training.seed=0", "training.epochs=1", "input.place=both")
@@ -53,7 +53,10 @@ def test_a_list_is_all_combinations_the_first_seed_first(tmp_path):
     ("change", "message"),
     [
         (("seeds", "seed"), "entry 1 has"),
-        (("[0, 1]", "[0, 0]"), "entry 1 makes ner-none-epochs-1-place-both-0 a second time"),
+        (
+            ("[0, 1]", "[0, 0]"),
+            "entry 1 makes ner-none-training.epochs-1-input.place-both-0 a second time",
+        ),
     ],
 )
 def test_a_slip_in_a_list_is_named(tmp_path, change, message):
@@ -61,8 +64,9 @@ def test_a_slip_in_a_list_is_named(tmp_path, change, message):
         script.read_runs(write(tmp_path, LIST.replace(*change)), {})
 
 
-def test_every_run_of_our_own_list_has_a_recipe_that_can_be_read():
-    for run in script.read_runs(ROOT / "experiments" / "tasks.toml", {}):
+@pytest.mark.parametrize("name", ["tasks", "trials"])
+def test_every_run_of_our_own_lists_has_a_recipe_that_can_be_read(name):
+    for run in script.read_runs(ROOT / "experiments" / f"{name}.toml", {}):
         load_task_recipe(run.task, None, run.changes)
 
 

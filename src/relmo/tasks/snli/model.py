@@ -8,6 +8,7 @@ a, b (B, T, F) -> a~, b~: what each says about the other's tokens
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -37,9 +38,14 @@ class SnliSettings:
     dropped from one sentence and not from the other hides which words are the same."""
     output_dropout: float = 0.3
     """Before the last two layers."""
+    aligned_by: Literal["all", "encoder"] = "all"
+    """What says which words of the two sentences belong together: all that stands there after the
+    encoder, or its own output without ELMo beside it."""
 
     def __post_init__(self) -> None:
         check_whole(self, LEAST)
+        if self.aligned_by not in ("all", "encoder"):
+            raise ConfigError(f"aligned_by is {self.aligned_by!r}; choose all or encoder")
         for name in ("dropout", "output_dropout"):
             if not 0 <= getattr(self, name) < 1:
                 raise ConfigError(f"{name} is {getattr(self, name)}; a share below 1 is needed")
@@ -57,7 +63,7 @@ class SnliModel(nn.Module):
     def __init__(self, settings: SnliSettings, tokens: TokenInput, num_classes: int) -> None:
         super().__init__()
         s = settings
-        self.tokens = tokens
+        self.tokens, self.aligned_by = tokens, s.aligned_by
         self.dropout = nn.Dropout(s.dropout)
         width = s.hidden_width or tokens.width
         self.hidden = rectified(tokens.width, width) if s.hidden_width else nn.Identity()
@@ -82,8 +88,8 @@ class SnliModel(nn.Module):
         lengths, mask = batch.lengths, batch.mask
         x = self.hidden(self.tokens(batch))  # (2B, T, ·)
         h = self.encoder(self.dropout(x), lengths)  # (2B, T, 2H)
-        h = self.tokens.beside(h, batch)  # (2B, T, F)
-        other = _say_about_each_other(h, mask)
+        scored, h = h, self.tokens.beside(h, batch)  # (2B, T, 2H), (2B, T, F)
+        other = _say_about_each_other(h, h if self.aligned_by == "all" else scored, mask)
         compared = torch.cat([h, other, h - other, h * other], -1)  # (2B, T, 4F)
         x = self.dropout(self.projection(compared))  # (2B, T, G)
         z = self.composition(x, lengths)  # (2B, T, 2I)
@@ -102,8 +108,8 @@ class SnliModel(nn.Module):
         return found
 
 
-def _say_about_each_other(h: Tensor, mask: Tensor) -> Tensor:
-    """For each token the mean of the other sentence's that are like it, (2B, T, F)."""
+def _say_about_each_other(h: Tensor, scored: Tensor, mask: Tensor) -> Tensor:
+    """For each token the mean of the other sentence's h (2B, T, F) that are like it by `scored`."""
     (a, b), (a_mask, b_mask) = h.chunk(2), mask.chunk(2)
-    scores = dot_scores(a, b)  # (B, T, T), premise by hypothesis
+    scores = dot_scores(*scored.chunk(2))  # (B, T, T), premise by hypothesis
     return torch.cat([align(scores, b, b_mask), align(scores.mT, a, a_mask)])

@@ -9,6 +9,7 @@ import torch
 from relmo.errors import ConfigError, TextError
 from relmo.tasks.run import load_task, load_task_recipe, read_parts
 from relmo.tasks.snli.data import SentencePair
+from relmo.tasks.snli.model import _say_about_each_other
 from tests.support.toy_tasks import TOYS, train_toy, write_vectors
 
 SURE = [
@@ -48,6 +49,17 @@ def run(request, tmp_path_factory, data, vectors, tiny):
 @pytest.fixture(scope="module")
 def task(run, tiny):
     return load_task(run[0], elmo=tiny, device="cpu")
+
+
+def test_words_may_be_aligned_without_what_stands_beside_the_encoder():
+    h, mask = torch.randn(2, 3, 4), torch.ones(2, 3, dtype=torch.bool)
+    one, other = (torch.cat([h, torch.randn(2, 3, 5)], -1) for _ in range(2))
+    by_encoder = [_say_about_each_other(x, h, mask)[..., :4] for x in (one, other)]
+    torch.testing.assert_close(*by_encoder)
+    by_all = [_say_about_each_other(x, x, mask)[..., :4] for x in (one, other)]
+    assert (by_all[0] - by_all[1]).abs().max() > 1e-3
+    with pytest.raises(ConfigError, match="aligned_by is 'none'; choose all or encoder"):
+        load_task_recipe("snli", None, ["model.aligned_by=none"])
 
 
 # ── learning ────────────────────────────────────────────────────────────────────────────────
