@@ -16,11 +16,8 @@ from torch import Tensor
 from relmo.nn.lm_head import Sampler
 from relmo.nn.transfer import onto
 from relmo.text.characters import Characters
-from relmo.text.lexicon import UNKNOWN
 from relmo.text.lm_windows import Windows
-from relmo.text.token_cache import SPECIAL
 
-UNKNOWN_ID = SPECIAL.index(UNKNOWN)
 CHUNKS = (0, 0.3, 0.55, 0.75, 0.9, 0.98, 1)
 """Where words sorted by length are parted: each group is read over its longest word alone."""
 AHEAD = 4
@@ -70,17 +67,25 @@ class Speller:
 
 
 class LmBatches:
-    """The batch of each step; asked for in order, they are made ahead."""
+    """The batch of each step; asked for in order, they are made ahead.
+
+    Args:
+        windows: the text.
+        speller: of its words.
+        rows: (words,) row of the softmax of each word of the corpus.
+        sampler: of negatives; None for the full softmax.
+        device: where batches are wanted.
+    """
 
     def __init__(
         self,
         windows: Windows,
         speller: Speller,
-        num_words: int,
+        rows: NDArray[np.int64],
         sampler: Sampler | None,
         device: torch.device,
     ) -> None:
-        self.windows, self.speller, self.num_words = windows, speller, num_words
+        self.windows, self.speller, self.rows = windows, speller, rows
         self.sampler, self.device = sampler, device
         self._queue: queue.Queue[tuple[int, LmBatch | BaseException]] = queue.Queue(AHEAD)
         self._thread: threading.Thread | None = None
@@ -118,14 +123,13 @@ class LmBatches:
         order = np.argsort(self.speller.lengths[words], kind="stable")
         place = np.empty_like(order)
         place[order] = np.arange(len(order))
-        targets = np.where(window.targets < self.num_words, window.targets, UNKNOWN_ID)
         negatives = None if self.sampler is None else self._tensor(self.sampler.draw(step))
         words = words[order]
         return LmBatch(
             words=self._tensor(words),
             chunks=self.speller.chunks(words),
             index=self._tensor(place[index].reshape(window.inputs.shape)),
-            targets=self._tensor(targets),
+            targets=self._tensor(self.rows[window.targets]),
             counts=self._tensor(window.counts.astype(np.float32)),
             negatives=negatives,
             keeps=self._tensor(window.keeps.astype(np.float32)),

@@ -64,7 +64,7 @@ def pretrain(
     finally:
         task.batches.close()
     if world.is_main:
-        facts = _facts(recipe, cache, trainer, scores)
+        facts = _facts(recipe, task, trainer, scores)
         task.save_model(output / "model", facts, storage)
         record = {"task": "lm", "recipe": recipe.to_dict(), **facts}
         write_record(output / "run.json", record, world)
@@ -101,15 +101,14 @@ def _course(recipe: Recipe, cache: TokenCache) -> dict[str, Any]:
 
 
 def _facts(
-    recipe: Recipe, cache: TokenCache, trainer: Trainer, scores: dict[str, float]
+    recipe: Recipe, task: LmTask, trainer: Trainer, scores: dict[str, float]
 ) -> dict[str, Any]:
-    lm = recipe.lm
-    words = min(lm.vocabulary, len(cache.words))
+    lm, cache = recipe.lm, task.cache
     tokens = trainer.step * trainer.settings.accumulate * lm.rows * lm.window
     return {
         "seed": recipe.training.seed,
         "data": {"hash": cache.folder.name, **cache.meta},
-        "vocabulary": {"words": words, "coverage": cache.coverage(lm.vocabulary)},
+        "vocabulary": {"words": len(task.lexicon), "coverage": task.coverage},
         "steps": trainer.step,
         "tokens_seen": tokens,
         "seconds": round(trainer.seconds, 1),

@@ -36,6 +36,9 @@ class LmSettings:
     words above all, by a map of its own that is thrown away. So vectors keep the topic."""
     reach: int = 10
     """How far that word is away at most."""
+    keep_vocabulary: bool = False
+    """Keep the words of the model to start from, all of them, instead of the new text's own: what
+    is measured before and after is then comparable."""
     train_softmax: bool = True
     """Whether the softmax is trained, too, or stays that of the model to start from."""
     spans: tuple[int, ...] = (32, 4, 2, 1)

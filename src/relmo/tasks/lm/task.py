@@ -21,13 +21,14 @@ from relmo.nn.char_cnn import CharCnn
 from relmo.nn.lm_head import LmHead, Sampler
 from relmo.nn.state import map_state, zero_state
 from relmo.scoring import Scorer
-from relmo.tasks.lm.data import UNKNOWN_ID, LmBatches, Speller
+from relmo.tasks.lm.data import LmBatches, Speller
 from relmo.tasks.lm.model import LmModel
 from relmo.tasks.lm.settings import LmSettings
 from relmo.tasks.lm.start_state import mean_state
 from relmo.text.characters import make_characters
+from relmo.text.lexicon import Lexicon
 from relmo.text.lm_windows import Windows
-from relmo.text.token_cache import TokenCache
+from relmo.text.token_cache import SPECIAL, TokenCache
 from relmo.train.distributed import World, mean_over
 from relmo.types import BiLmState, LstmState
 from relmo.weights.native import Native
@@ -68,7 +69,8 @@ class LmTask:
         self.config, self.settings, self.cache = config, settings, cache
         if not isinstance(config.tokens, CharCnnConfig):
             raise ConfigError("pretraining reads words by their characters; give char_cnn settings")
-        self.lexicon = cache.lexicon(settings.vocabulary)
+        self.lexicon = _lexicon(cache, settings, init)
+        self.softmax_rows = self.lexicon.rows(cache.words)  # (words,): of each word of the corpus
         self.speller = _speller(cache.words, config.tokens, self.device)
         self.sampler = _sampler(len(self.lexicon), settings.negatives, seed)
         self.model = self._make_model(seed, init)
@@ -76,7 +78,7 @@ class LmTask:
         windows = Windows(cache.train, settings.rows, settings.window, seed, *share, settings.spans)
         self.steps_per_epoch = windows.steps_per_epoch
         self.batches = LmBatches(
-            windows, self.speller, len(self.lexicon), self.sampler, self.device
+            windows, self.speller, self.softmax_rows, self.sampler, self.device
         )
         self.rows = settings.rows // self.world.size
         self._state = zero_state(config.lstm, self.rows, like=self.model.head.weight.detach())
@@ -88,6 +90,13 @@ class LmTask:
     def device(self) -> torch.device:
         """Where the run computes."""
         return self.world.device
+
+    @property
+    def coverage(self) -> float:
+        """Share of the training part's words that the softmax has."""
+        counts = self.cache.counts[len(SPECIAL) :]
+        is_known = [word in self.lexicon for word in self.cache.words[len(SPECIAL) :]]
+        return int(counts[is_known].sum()) / max(int(counts.sum()), 1)
 
     def loss(self, step: int) -> Tensor:
         """Loss per token of one window; the state goes on to the next."""
@@ -207,7 +216,18 @@ class LmTask:
             return torch.cat([cnn(part) for part in torch.split(ids, 2048)])
 
     def _target_of(self, words: NDArray[np.int64]) -> NDArray[np.int64]:
-        return np.where(words < len(self.lexicon), words, UNKNOWN_ID)
+        return self.softmax_rows[words]
+
+
+def _lexicon(cache: TokenCache, settings: LmSettings, init: ModelFiles | None) -> Lexicon:
+    """Words of the softmax: the corpus's most frequent, or those of the model to start from."""
+    if not settings.keep_vocabulary:
+        return cache.lexicon(settings.vocabulary)
+    if init is None or init.lexicon is None or init.lm_head is None:
+        raise ConfigError(
+            "lm.keep_vocabulary needs a model with a softmax to start from; give one with --init"
+        )
+    return init.lexicon
 
 
 def _speller(words: Sequence[str], config: CharCnnConfig, device: torch.device) -> Speller:

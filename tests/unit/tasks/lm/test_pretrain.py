@@ -187,6 +187,34 @@ def test_fine_tuning_leaves_the_softmax_alone_where_it_is_told_to(trained, corpu
     )
 
 
+def test_fine_tuning_may_keep_the_words_of_the_softmax(trained, tmp_path):
+    """Text with new and missing words is scored by the same vocabulary before and after."""
+    other = Corpus(tmp_path / "text", Grammar(seed=5, words=[*WORDS[::2], "zug", "zog"]))
+    recipe = toy_recipe(
+        lm={"keep_vocabulary": True, "rows": 16, "dropout": 0.0},
+        training={"steps": 60},
+    )
+    before = read_model(trained / "model")
+    scores = other.train(recipe, tmp_path / "run", init=before)
+    after = read_model(tmp_path / "run" / "model")
+    assert after.lexicon.words == before.lexicon.words
+    record = read_record(tmp_path / "run" / "run.json")
+    assert record["vocabulary"]["words"] == len(before.lexicon)
+    documents = other.held_out()
+    found = {
+        run: Elmo.from_pretrained(run / "model").lm.perplexity(documents)
+        for run in (trained, tmp_path / "run")
+    }
+    assert found[tmp_path / "run"].mean < found[trained].mean
+    assert found[tmp_path / "run"].mean == pytest.approx(scores["held_out_mean"], rel=1e-3)
+    assert found[tmp_path / "run"].unknown_rate == found[trained].unknown_rate > 0
+
+
+def test_a_vocabulary_can_only_be_kept_where_there_is_one(corpus):
+    with pytest.raises(ConfigError, match="give one with --init"):
+        task_of(corpus, toy_recipe(lm={"keep_vocabulary": True}))
+
+
 def test_fine_tuning_splits_text_as_the_model_does(trained, tmp_path):
     init = read_model(trained / "model")
     init = dataclasses.replace(
