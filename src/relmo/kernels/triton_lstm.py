@@ -13,7 +13,7 @@ Matrices run in the dtype of x (bfloat16 in training); the cell is carried in fl
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import triton
@@ -22,12 +22,9 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from relmo.errors import ConfigError
-from relmo.kernels.packing import blocks_of
 from relmo.kernels.reference import LstmWeights
 
 BLOCK = 1024
-BLOCK_TOKENS = 16_384
-"""Tokens whose inputs are multiplied at once where nothing is trained."""
 
 
 def paired_lstm(
@@ -63,47 +60,69 @@ def paired_lstm(
     return outputs, last_h, last_c
 
 
+class ReadWeights(NamedTuple):
+    """Weights of both directions as `read_packed` wants them."""
+
+    joined: Tensor
+    """(2, 4H, 2P) input and recurrent weights side by side: one product makes a step's gates."""
+    bias: Tensor
+    """(2, 4H), the forget gate's 1.0 in it."""
+    projection: Tensor
+    """(2, P, H)."""
+
+
+def read_weights(weights: LstmWeights) -> ReadWeights:
+    """Stacked weights, as `paired_lstm` takes them, made ready for reading."""
+    assert weights.projection is not None
+    joined = torch.cat([weights.input, weights.recurrent], 2)  # (2, 4H, 2P)
+    return ReadWeights(joined, weights.bias, weights.projection)
+
+
 def read_packed(
     x: Tensor,
     alive: Sequence[int],
     h: Tensor,
     c: Tensor,
-    weights: LstmWeights,
+    weights: ReadWeights,
     cell_clip: float | None = None,
     output_clip: float | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Read without gradients: tokens without padding, step after step, longest sentence first.
+
+    What a step reads, its input and the output before it, stand side by side, so its gates are one
+    product, written once and read once.
 
     Args:
         x: (2, S, P), each direction in its own reading order.
         alive: sentences that have a token at step t, never growing; S in all.
         h: (2, B, P) and
         c: (2, B, H), float32, before the first step.
-        weights: as `paired_lstm` takes them.
+        weights: of both directions.
         cell_clip: bound on the cell, or None.
         output_clip: bound on the projected output, or None.
 
     Returns:
         Outputs (2, S, P), and h and c after each sentence's last token.
     """
-    assert weights.projection is not None
-    H, y = c.shape[2], torch.empty_like(x)  # (2, S, P)
+    P, H, most = x.shape[2], c.shape[2], max(alive, default=0)
+    y = torch.empty_like(x)  # (2, S, P)
+    both = torch.cat([x, torch.empty_like(x)], 2)  # (2, S, 2P): a step's input, the output before
     h, c = h.clone(), c.clone()
-    squashed = x.new_empty(2, c.shape[1] * H)
+    room, squashed = x.new_empty(2, most * 4 * H), x.new_empty(2, most * H)  # for each step again
     now, first = h, 0
-    for steps in blocks_of(alive, BLOCK_TOKENS):
-        tokens = x[:, first : first + sum(steps)]
-        gates = torch.baddbmm(weights.bias.unsqueeze(1), tokens, weights.input.mT)  # (2, ·, 4H)
-        for n, gate in zip(steps, torch.split(gates, steps, 1), strict=True):
-            gate.baddbmm_(now[:, :n], weights.recurrent.mT)  # (2, n, 4H)
-            m = squashed[:, : n * H].view(2, n, H)
-            step_forward(gate, c, c, m, cell_clip)
-            h[:, n : now.shape[1]] = now[:, n:]  # sentences that ended a step ago
-            now = y[:, first : first + n]
-            now.copy_(torch.bmm(m, weights.projection.mT))
-            if output_clip is not None:
-                now.clamp_(-output_clip, output_clip)
-            first += n
+    for n in alive:
+        read = both[:, first : first + n]  # (2, n, 2P)
+        read[..., P:] = now[:, :n]
+        gates = room[:, : n * 4 * H].view(2, n, 4 * H)
+        torch.bmm(read, weights.joined.mT, out=gates)
+        m = squashed[:, : n * H].view(2, n, H)
+        step_forward(gates, c, c, m, cell_clip, weights.bias)
+        h[:, n : now.shape[1]] = now[:, n:]  # sentences that ended a step ago
+        now = y[:, first : first + n]
+        torch.bmm(m, weights.projection.mT, out=now)
+        if output_clip is not None:
+            now.clamp_(-output_clip, output_clip)
+        first += n
     h[:, : now.shape[1]] = now
     return y, h, c
 
@@ -176,13 +195,22 @@ class _PairedLstm(torch.autograd.Function):
 
 
 def step_forward(
-    gates: Tensor, c: Tensor, new_c: Tensor, m: Tensor, cell_clip: float | None
+    gates: Tensor,
+    c: Tensor,
+    new_c: Tensor,
+    m: Tensor,
+    cell_clip: float | None,
+    bias: Tensor | None = None,
 ) -> None:
-    """Gate sums (2, n, 4H) -> the new cell and its output (2, n, H), of the first n rows."""
+    """Gate sums (2, n, 4H) -> the new cell and its output (2, n, H), of the first n rows.
+
+    A bias (2, 4H) is added to the sums on the way; None where they hold it already.
+    """
     B, H = gates.shape[1], c.shape[2]
     _forward_kernel[(triton.cdiv(H, BLOCK), 2 * B)](
-        gates, c, new_c, m, gates.stride(0), c.stride(0), m.stride(0), B, H,
-        cell_clip or 0.0, cell_clip is not None, BLOCK,
+        gates, c, new_c, m, gates if bias is None else bias,
+        gates.stride(0), c.stride(0), m.stride(0), B, H,
+        cell_clip or 0.0, cell_clip is not None, bias is not None, BLOCK,
     )  # fmt: skip
 
 
@@ -204,18 +232,25 @@ def _tanh(x):
 
 @triton.jit
 def _forward_kernel(
-    gates, c, new_c, m, gates_stride, c_stride, m_stride, B, H, clip,
-    CLIPS: tl.constexpr, BLOCK: tl.constexpr,
+    gates, c, new_c, m, bias, gates_stride, c_stride, m_stride, B, H, clip,
+    CLIPS: tl.constexpr, HAS_BIAS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     column = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     row = tl.program_id(1)
     direction, b = row // B, row % B
     there = column < H
     gate = gates + direction.to(tl.int64) * gates_stride + b.to(tl.int64) * 4 * H + column
-    i = tl.sigmoid(tl.load(gate, mask=there, other=0.0).to(tl.float32))
-    f = tl.sigmoid(tl.load(gate + H, mask=there, other=0.0).to(tl.float32))
-    g = _tanh(tl.load(gate + 2 * H, mask=there, other=0.0).to(tl.float32))
-    o = tl.sigmoid(tl.load(gate + 3 * H, mask=there, other=0.0).to(tl.float32))
+    i = tl.load(gate, mask=there, other=0.0).to(tl.float32)
+    f = tl.load(gate + H, mask=there, other=0.0).to(tl.float32)
+    g = tl.load(gate + 2 * H, mask=there, other=0.0).to(tl.float32)
+    o = tl.load(gate + 3 * H, mask=there, other=0.0).to(tl.float32)
+    if HAS_BIAS:
+        own = bias + direction * 4 * H + column
+        i += tl.load(own, mask=there, other=0.0).to(tl.float32)
+        f += tl.load(own + H, mask=there, other=0.0).to(tl.float32)
+        g += tl.load(own + 2 * H, mask=there, other=0.0).to(tl.float32)
+        o += tl.load(own + 3 * H, mask=there, other=0.0).to(tl.float32)
+    i, f, g, o = tl.sigmoid(i), tl.sigmoid(f), _tanh(g), tl.sigmoid(o)
     cell = direction.to(tl.int64) * c_stride + b.to(tl.int64) * H + column
     new = f * tl.load(c + cell, mask=there, other=0.0) + i * g
     if CLIPS:

@@ -22,10 +22,12 @@ class GpuEngine:
     """
 
     def __init__(self, bilm: BiLM, dtype: torch.dtype) -> None:
+        from relmo.kernels.triton_lstm import read_weights
+
         self.bilm, self.dtype = bilm, dtype
         depths = range(bilm.config.lstm.num_layers)
         stacks = bilm.forward_lstm, bilm.backward_lstm
-        self._layers = [stacked_weights(*stacks, depth, dtype) for depth in depths]
+        self._layers = [read_weights(stacked_weights(*stacks, depth, dtype)) for depth in depths]
 
     @torch.no_grad()
     def read(

@@ -47,11 +47,10 @@ SOFTMAX_CASES = {  # N, S, P, tokens at a time, size of the scores
     "several pieces": (10, 9, 3, 4, 1.0),
     "scores beyond what exp can hold": (6, 9, 3, 100, 100.0),
 }
-ENGINE_CASES = {  # clips, layers, skips, tokens at once
-    "engine, no clips": (None, 2, True, 1000),
-    "engine, clips": (0.3, 2, True, 1000),
-    "engine, three layers without skips": (None, 3, False, 1000),
-    "engine, blocks of few tokens": (0.3, 2, True, 5),
+ENGINE_CASES = {  # clips, layers, skips
+    "engine, no clips": (None, 2, True),
+    "engine, clips": (0.3, 2, True),
+    "engine, three layers without skips": (None, 3, False),
 }
 WEIGHTS = LstmWeights._fields
 SOFTMAX_INPUTS = ("hidden", "target", "target_bias", "negatives", "negative_bias")
@@ -132,7 +131,7 @@ def test_on_a_gpu_clips_in_bfloat16_are_near_the_references_in_float32():
 @needs_cuda
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_on_a_gpu_the_engine_reads_as_the_bilm_does(dtype):
-    errors = engine_errors(0.3, 2, True, 1000, "cuda", dtype)
+    errors = engine_errors(0.3, 2, True, "cuda", dtype)
     assert max(errors.values()) < TOLERANCE[dtype], errors
 
 
@@ -187,9 +186,8 @@ def lstm_errors(T, B, P, H, cell_clip, output_clip, layout, device, dtype):
     return {name: error(*pair) for name, pair in zip(names, pairs, strict=True)}
 
 
-def engine_errors(clip, num_layers, has_skips, tokens, device, dtype):
+def engine_errors(clip, num_layers, has_skips, device, dtype):
     """How far layers and state are from the plain biLM's."""
-    from relmo.kernels import triton_lstm
     from relmo.nn.gpu_engine import GpuEngine
 
     config = ElmoConfig(
@@ -200,7 +198,6 @@ def engine_errors(clip, num_layers, has_skips, tokens, device, dtype):
         ),
     )  # fmt: skip
     bilm = initialize(BiLM(config), seed=1).requires_grad_(False).to(device)
-    triton_lstm.BLOCK_TOKENS = tokens
     engine, lengths = GpuEngine(bilm, dtype), torch.tensor([3, 7, 1, 7, 2])
     generator = torch.Generator().manual_seed(2)
     x = torch.randn(5, 7, 6, generator=generator).to(device)
@@ -307,7 +304,7 @@ def all_errors() -> dict[str, dict[str, float] | dict[str, str]]:
         **{case: lstm_errors(*sizes, *exact) for case, sizes in LSTM_CASES.items()},
         **{case: softmax_errors(*sizes, *exact) for case, sizes in SOFTMAX_CASES.items()},
         **{case: engine_errors(*sizes, *exact) for case, sizes in ENGINE_CASES.items()},
-        "engine in bfloat16": engine_errors(None, 2, True, 1000, *coarse),
+        "engine in bfloat16": engine_errors(None, 2, True, *coarse),
         "lstm in bfloat16": lstm_errors(4, 3, 16, 24, None, None, "plain", *coarse),
         "softmax in bfloat16": softmax_errors(20, 50, 16, 8, 1.0, *coarse),
         "refused": refusals(),
