@@ -12,23 +12,53 @@ Shapes: N occurrences, T words of a sentence, D width; everything for one layer 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
-from itertools import pairwise
+from itertools import islice, pairwise
+from pathlib import Path
 
 import numpy as np
 
 from relmo.elmo import Elmo
-from relmo.errors import TextError
+from relmo.errors import ConfigError, TextError
 from relmo.probes.cosine import unit
+from relmo.probes.find import find_files
+from relmo.probes.outcome import Outcome, data_facts
 from relmo.progress import progress
+from relmo.text.documents import read_documents
 from relmo.types import Vectors
 
 Words = Sequence[str]
+SENTENCES = 3000
+"""Of the text, from its beginning."""
 LEAST, MOST = 5, 100
 """Occurrences of a word: fewer say little, more cost time."""
 RANDOM = 2000
 """Occurrences from which anisotropy is measured."""
+
+
+def probe_intrinsic(
+    elmo: Elmo,
+    data: Path,
+    *,
+    vectors: Path | None = None,
+    cache: Path | None = None,
+    seed: int = 0,
+) -> Outcome:
+    """Measure a model on the text files of a folder; nothing is trained and nothing kept."""
+    if vectors is not None:
+        raise ConfigError("static vectors know no context: their self-similarity is 1")
+    files = find_files(data, "*.txt")
+    lines = (line for path in files for document in read_documents(path) for line in document)
+    sentences = list(islice(filter(None, _sentences(elmo, lines)), SENTENCES))
+    results = measure_layers(elmo, sentences, seed)
+    counts = {"text": {name: int(results.pop(name)) for name in ("words", "tokens")}}
+    return Outcome(data_facts(data, counts, files), {"sentences": len(sentences)}, results)
+
+
+def _sentences(elmo: Elmo, lines: Iterable[str]) -> Iterator[list[str]]:
+    for line in lines:
+        yield from elmo.sentences([line])
 
 
 def measure_layers(elmo: Elmo, sentences: Sequence[Words], seed: int = 0) -> dict[str, float]:

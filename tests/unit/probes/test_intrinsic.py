@@ -3,9 +3,12 @@
 import numpy as np
 import pytest
 
-from relmo.errors import TextError
+from relmo.cli.probe import score_table
+from relmo.errors import ConfigError, TextError
 from relmo.probes.cosine import unit
 from relmo.probes.intrinsic import explained_variance, mean_cosine, measure_layers, rows_by_word
+from relmo.probes.run import run_probe
+from relmo.train.record import read_record
 
 
 def test_vectors_have_length_one_and_zeros_stay():
@@ -51,3 +54,24 @@ def test_the_token_layer_knows_no_context(tiny):
 def test_too_little_text_is_refused(tiny):
     with pytest.raises(TextError, match="no word stands in 5 sentences or more"):
         measure_layers(tiny, [["a", "b"]])
+
+
+def test_a_folder_of_text_is_measured_and_recorded(tiny, tmp_path):
+    rng = np.random.default_rng(1)
+    lines = [" ".join(rng.choice(list("abcd"), 5)) + " ." for _ in range(30)]
+    (tmp_path / "text").mkdir()
+    (tmp_path / "text" / "one.txt").write_text("\n\n".join(lines), encoding="utf-8")
+    results = run_probe("intrinsic", tiny, tmp_path / "text", output=tmp_path / "run")
+    record = read_record(tmp_path / "run" / "run.json")
+    assert record["task"] == "probe-intrinsic"
+    assert record["results"] == results
+    assert record["data"]["text"]["words"] == 5
+    assert list(record["data"]["files"]) == ["one.txt"]
+    table = score_table(results)
+    assert [str(column.header) for column in table.columns][:2] == ["reading", "self_similarity"]
+    assert table.row_count == 3
+
+
+def test_static_vectors_are_not_asked(tiny, tmp_path):
+    with pytest.raises(ConfigError, match="know no context"):
+        run_probe("intrinsic", tiny, tmp_path, vectors=tmp_path / "v.txt")

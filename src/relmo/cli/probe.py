@@ -1,0 +1,78 @@
+"""relmo probe: what each layer of a model knows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from relmo.cli.options import DEFAULT_MODEL, AsJson, Model
+from relmo.cli.output import say
+
+Name = Annotated[
+    str,
+    typer.Argument(
+        metavar="PROBE", help="pos (parts of speech), wsd (senses), wic (same sense) or intrinsic."
+    ),
+]
+Data = Annotated[Path, typer.Option(help="Folder with the probe's data.")]
+Output = Annotated[Path | None, typer.Option(help="Folder for the record, run.json.")]
+Vectors = Annotated[
+    Path | None, typer.Option(help="Static word vectors to set beside, as GloVe's or word2vec's.")
+]
+Cache = Annotated[
+    Path | None, typer.Option(help="Where the layers of the data are kept for the next time.")
+]
+Precision = Annotated[str, typer.Option(help="float32 (exact), bfloat16, int8 or auto.")]
+Seed = Annotated[int, typer.Option(help="Of what is trained.")]
+SCORE = re.compile(r"(?P<part>.+?)_(?P<metric>accuracy|f1)_(?P<reading>.+)")
+MEASURE = re.compile(r"(?P<part>.+)_(?P<reading>layer_\d+)")
+MEASURED = {"wsd": "F1 in percent", "intrinsic": "how contextual each layer is"}
+
+
+def probe(
+    name: Name,
+    data: Data,
+    model: Model = DEFAULT_MODEL,
+    output: Output = None,
+    vectors: Vectors = None,
+    cache: Cache = None,
+    precision: Precision = "float32",
+    seed: Seed = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Ask what each layer of a model knows, with as little learning as possible."""
+    from relmo.elmo import Elmo
+    from relmo.probes.run import check_probe, run_probe
+
+    check_probe(name, data, output)
+    elmo = Elmo.from_pretrained(model, precision=precision)  # type: ignore[arg-type]
+    results = run_probe(name, elmo, data, output=output, vectors=vectors, cache=cache, seed=seed)
+    if as_json:
+        say(results, as_json=True)
+    else:
+        typer.echo(f"{name}, {elmo.config.name}: {MEASURED.get(name, 'accuracy in percent')}")
+        Console().print(score_table(results))
+
+
+def score_table(results: Mapping[str, float]) -> Table:
+    """A row for each reading, a column for each part or measure."""
+    cells: dict[str, dict[str, float]] = {}
+    parts: dict[str, None] = {}  # in order
+    for name, value in results.items():
+        found = SCORE.fullmatch(name) or MEASURE.fullmatch(name)
+        assert found is not None, name
+        parts[found["part"]] = None
+        cells.setdefault(found["reading"], {})[found["part"]] = value
+    table = Table(box=None, pad_edge=False)
+    table.add_column("reading", no_wrap=True)
+    for part in parts:
+        table.add_column(part, justify="right", no_wrap=True)
+    for reading, row in cells.items():
+        table.add_row(reading, *(f"{row[part]:.2f}" if part in row else "" for part in parts))
+    return table

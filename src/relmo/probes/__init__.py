@@ -1,0 +1,1 @@
+"""What the layers know, asked with as little learning as possible: `relmo probe`."""

@@ -1,0 +1,155 @@
+"""A linear classifier on vectors: multinomial logistic regression, its L2 strength chosen on dev.
+
+All strengths are trained side by side on the same batches, so that choosing costs little more than
+one: a classifier reads far less than it takes to fetch the vectors.
+
+N examples, M layers that are mixed (one where nothing is), D width, K labels, S strengths.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from relmo.errors import ConfigError
+from relmo.nn.scalar_mix import ScalarMix
+from relmo.types import Layers
+
+Features = NDArray[np.float16] | NDArray[np.float32]
+"""(N, M, D)."""
+Labels = NDArray[np.int64]
+"""(N,)."""
+PREDICT_ROWS = 8192
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinearSettings:
+    """How a linear probe is trained: Adam, its rate falling in a straight line to zero."""
+
+    strengths: tuple[float, ...] = (0.0, 1e-5, 1e-4, 1e-3)
+    """Of which the best on the dev part is taken; the loss is cross-entropy + strength * |W|^2."""
+    epochs: int = 12
+    batch: int = 512
+    rate: float = 2e-3
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.strengths or min(self.epochs, self.batch) < 1 or self.rate <= 0:
+            raise ConfigError("a linear probe needs strengths, epochs, a batch size and a rate")
+
+
+@dataclass(frozen=True, slots=True)
+class LinearProbe:
+    """A trained classifier, with the strength that was best on the dev part."""
+
+    model: _Classifiers
+    chosen: int
+    strength: float
+    dev_accuracy: float
+    """In percent."""
+
+    def predict(self, features: Features) -> Labels:
+        """The likeliest label of each example, (N,)."""
+        found: Labels = self.model.predict(features)[self.chosen]
+        return found
+
+    def shares(self) -> list[float]:
+        """What each layer has in the mix; they sum to one."""
+        mix = self.model.mixes[self.chosen]
+        assert isinstance(mix, ScalarMix)
+        return mix.weights().tolist()
+
+
+def fit_linear(
+    train: tuple[Features, Labels],
+    dev: tuple[Features, Labels],
+    num_labels: int,
+    settings: LinearSettings | None = None,
+) -> LinearProbe:
+    """Train a classifier of each strength, choose the best on dev; ties go to the stronger.
+
+    Features are standardised by the mean and deviation of the training part. Where M > 1 layers are
+    given, a `ScalarMix` of the standardised layers is learned with the classifier.
+    """
+    settings = settings or LinearSettings()
+    model = _Classifiers(train[0], num_labels, len(settings.strengths), settings.seed)
+    _train(model, *train, settings)
+    right = (model.predict(dev[0]) == dev[1]).mean(-1)  # (S,)
+    order = np.argsort(settings.strengths)
+    chosen = int(max(order, key=lambda s: (right[s], settings.strengths[s])))
+    return LinearProbe(model, chosen, settings.strengths[chosen], 100 * float(right[chosen]))
+
+
+class _Classifiers(nn.Module):
+    """S classifiers over the same vectors, each with its own mix of layers."""
+
+    def __init__(self, features: Features, num_labels: int, num_strengths: int, seed: int) -> None:
+        super().__init__()
+        _, M, D = features.shape
+        sums, squares = np.zeros((M, D)), np.zeros((M, D))
+        for rows in np.array_split(features, max(1, len(features) // PREDICT_ROWS)):
+            values = rows.astype(np.float64)
+            sums += values.sum(0)
+            squares += (values**2).sum(0)
+        mean = sums / len(features)
+        deviation = np.sqrt(np.maximum(squares / len(features) - mean**2, 0))
+        deviation[deviation < 1e-6] = 1.0  # a feature that never changes says nothing
+        self.mean, self.deviation = _float(mean), _float(deviation)  # (M, D)
+        initial = torch.randn(D, num_labels, generator=torch.Generator().manual_seed(seed)) * 0.01
+        self.weight = nn.Parameter(initial.repeat(num_strengths, 1, 1))  # (S, D, K)
+        self.bias = nn.Parameter(torch.zeros(num_strengths, 1, num_labels))
+        mixes = [ScalarMix(M, trainable=M > 1) for _ in range(num_strengths)]
+        self.mixes = nn.ModuleList(mixes)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Scores (S, N, K) of standardised features (N, M, D)."""
+        N, M, _ = features.shape
+        if M == 1:
+            mixed = features[:, 0].expand(len(self.mixes), -1, -1)  # (S, N, D)
+        else:
+            layers = Layers(features.transpose(0, 1)[:, None], torch.ones(1, N))  # (M, 1, N, D)
+            mixed = torch.cat([mix(layers) for mix in self.mixes])  # (S, N, D)
+        return torch.baddbmm(self.bias, mixed, self.weight)  # (S, N, K)
+
+    def standardise(self, features: Features) -> Tensor:
+        return (torch.from_numpy(features).float() - self.mean) / self.deviation
+
+    @torch.no_grad()
+    def predict(self, features: Features) -> Labels:
+        """The likeliest label by each classifier, (S, N)."""
+        starts = range(0, max(1, len(features)), PREDICT_ROWS)
+        parts = [features[start : start + PREDICT_ROWS] for start in starts]
+        found = [self(self.standardise(part)).argmax(-1) for part in parts]
+        labels: Labels = torch.cat(found, 1).numpy()  # (S, N)
+        return labels
+
+
+def _train(
+    model: _Classifiers, features: Features, labels: Labels, settings: LinearSettings
+) -> None:
+    strengths = torch.tensor(settings.strengths)
+    wanted = torch.from_numpy(labels)
+    order = np.random.default_rng(settings.seed)
+    optimizer = torch.optim.Adam((p for p in model.parameters() if p.requires_grad), settings.rate)
+    per_epoch = -(-len(labels) // settings.batch)
+    schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, settings.epochs * per_epoch)
+    for _ in range(settings.epochs):
+        for rows in np.array_split(order.permutation(len(labels)), per_epoch):
+            scores = model(model.standardise(features[rows]))  # (S, B, K)
+            S, B, _ = scores.shape
+            target = wanted[rows].expand(S, B)
+            loss = S * cross_entropy(scores.flatten(0, 1), target.flatten())
+            loss = loss + (strengths * model.weight.square().sum((1, 2))).sum()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            schedule.step()
+
+
+def _float(values: NDArray[np.float64]) -> Tensor:
+    return torch.from_numpy(values.astype(np.float32))

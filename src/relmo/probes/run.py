@@ -1,0 +1,78 @@
+"""A probe by its name: read the data and the model, score every reading, keep the record."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from difflib import get_close_matches
+from pathlib import Path
+
+from relmo.elmo import Elmo
+from relmo.errors import ConfigError
+from relmo.probes.intrinsic import probe_intrinsic
+from relmo.probes.outcome import Outcome
+from relmo.probes.pos import probe_pos
+from relmo.probes.wic import probe_wic
+from relmo.probes.wsd import probe_wsd
+from relmo.train.distributed import World
+from relmo.train.record import write_record
+from relmo.weights.facts import make_folder
+
+PROBES: dict[str, Callable[..., Outcome]] = {
+    "pos": probe_pos,
+    "wsd": probe_wsd,
+    "wic": probe_wic,
+    "intrinsic": probe_intrinsic,
+}
+
+
+def run_probe(
+    name: str,
+    elmo: Elmo,
+    data: Path,
+    *,
+    output: Path | None = None,
+    vectors: Path | None = None,
+    cache: Path | None = None,
+    seed: int = 0,
+) -> dict[str, float]:
+    """Score a model by a probe: <part>_<metric>_<reading> -> percent.
+
+    Args:
+        name: pos, wsd, wic or intrinsic.
+        elmo: the model.
+        data: folder with the probe's files.
+        output: folder in which the record, run.json, is written; none is unless given.
+        vectors: file of static vectors that are probed beside the layers.
+        cache: folder where the layers of the data are kept for the next time; nowhere unless given.
+        seed: of what is trained.
+    """
+    check_probe(name, data, output)
+    begun = time.monotonic()
+    outcome = PROBES[name](elmo, data, vectors=vectors, cache=cache, seed=seed)
+    if output is not None:
+        record = {
+            "task": f"probe-{name}",
+            "elmo": {"name": elmo.config.name, "fingerprint": elmo.fingerprint()},
+            "precision": elmo.precision,
+            "data": outcome.data,
+            "seed": seed,
+            "seconds": round(time.monotonic() - begun, 1),
+            "settings": outcome.settings,
+            "results": outcome.results,
+        }
+        make_folder(output)
+        write_record(output / "run.json", record, World(device=elmo.device))
+    return outcome.results
+
+
+def check_probe(name: str, data: Path, output: Path | None) -> None:
+    """Raise ConfigError for a call that cannot work, before a model is read for it."""
+    if name not in PROBES:
+        near = get_close_matches(name, PROBES, 1)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(PROBES)}"
+        raise ConfigError(f"no probe {name!r}; {hint}")
+    if not data.is_dir():
+        raise ConfigError(f"{data} is no folder; give the one that holds the data's files")
+    if output is not None and (output / "run.json").exists():
+        raise ConfigError(f"{output} holds a finished run; choose another folder")

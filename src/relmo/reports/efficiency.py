@@ -1,0 +1,176 @@
+"""Figure 1: how little labelled data, and how few updates, a task needs with ELMo."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from statistics import fmean
+
+from relmo.reports.blocks import (
+    NOTHING,
+    Block,
+    Claim,
+    Figure,
+    Missing,
+    Paragraph,
+    Section,
+    Span,
+    Table,
+    Text,
+    number,
+    versus,
+)
+from relmo.reports.names import listed, mark, mean_score, model_name, slug, title
+from relmo.reports.plots import Series, curves
+from relmo.reports.records import MEASURES, Dataset, Group, Run, datasets, models, select
+from relmo.reports.tasks import chosen
+
+EXPECTED = "ner", "sst"
+SHARES = 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0
+"""What is asked for."""
+
+
+def figure_1(groups: Sequence[Group]) -> Section:
+    """The section."""
+    found = datasets(group for group in groups if group.share < 1)
+    blocks: list[Block] = []
+    if found:
+        blocks += [
+            Paragraph(
+                "Test scores by the share of the training data that was used; at each share the "
+                "settings are those that the development part chose. Bars reach from the lowest "
+                "to the highest seed."
+            ),
+            Figure(
+                {_picture_name(groups, dataset): _picture(groups, dataset)
+                 for dataset in found},
+                "Score by share of the training data (logarithmic).",
+            ),
+            *(_table(groups, dataset) for dataset in found),
+            *(claim for dataset in found for claim in _claims(groups, dataset)),
+        ]  # fmt: skip
+    return Section(
+        "efficiency",
+        "Figure 1: how little data it takes",
+        "Semantic roles with ELMo and 1 % of the data equal the baseline with 10 %; ELMo passed "
+        "the baseline's best after 10 epochs instead of 486, with 98 % fewer updates.",
+        [*blocks, *_missing_shares(groups, found), *_updates(groups)],
+    )
+
+
+def updates_to(run: Run, target: float) -> int | None:
+    """The first step at which a run's development score was the target; None if it never was."""
+    curve = run.record.get("curve") or {}
+    values = curve.get(f"dev_{MEASURES[run.task]}", [])
+    steps = zip(curve.get("step", []), values, strict=True)
+    return next((step for step, value in steps if value >= target), None)
+
+
+def _lines(groups: Sequence[Group], dataset: Dataset) -> dict[str, dict[float, Group]]:
+    """Model -> share -> the group that the development part chooses."""
+    lines = {}
+    for model in ["", *models(groups)]:
+        shares = sorted({g.share for g in groups if (g.dataset, g.elmo) == (dataset, model)})
+        lines[model] = {share: select(groups, dataset, model, share)[0] for share in shares}
+    return {model: line for model, line in lines.items() if line}
+
+
+def _picture_name(groups: Sequence[Group], dataset: Dataset) -> str:
+    return f"share-{slug(title(dataset, groups))}"
+
+
+def _picture(groups: Sequence[Group], dataset: Dataset) -> str:
+    lines = _lines(groups, dataset)
+    series = [
+        Series(model or "baseline", mark(model), [
+            (share, group.mean("test"), min(group.scores("test")), max(group.scores("test")))
+            for share, group in line.items()
+        ])
+        for model, line in lines.items()
+    ]  # fmt: skip
+    shares = sorted({share for line in lines.values() for share in line})
+    name = title(dataset, groups)
+    words = "; ".join(
+        f"{one.label}: " + ", ".join(f"{y:.1f} at {x:.0%}" for x, y, _, _ in one.points)
+        for one in series
+    )
+    ticks = [(share, f"{100 * share:g} %") for share in shares]
+    return curves(
+        _picture_name(groups, dataset), name, f"Score by share of the training data. {words}.",
+        series, "share of the training data", ticks, is_log=True,
+    )  # fmt: skip
+
+
+def _table(groups: Sequence[Group], dataset: Dataset) -> Table:
+    lines = _lines(groups, dataset)
+    rows: list[list[Text | None]] = []
+    for share in sorted({share for line in lines.values() for share in line}):
+        row: list[Text | None] = [f"{100 * share:g} %"]
+        for line in lines.values():
+            group = line.get(share)
+            row += [mean_score(group, "test") if group else NOTHING]
+            row += [str(len(group.runs)) if group else NOTHING]
+        rows.append(row)
+    head = ["share", *(cell for model in lines for cell in (model_name(model), "seeds"))]
+    return Table(f"{title(dataset, groups)}: test score by share of the training data.", head, rows)
+
+
+def _claims(groups: Sequence[Group], dataset: Dataset) -> Iterator[Claim]:
+    lines = _lines(groups, dataset)
+    whole = lines.get("", {}).get(1.0)
+    for model, line in lines.items():
+        tenth = line.get(0.1)
+        if model and whole and tenth:
+            few, all_of_it = tenth.mean("test"), whole.mean("test")
+            yield Claim(
+                f"{title(dataset, groups)}: {model} with 10 % of the data at least as good as the "
+                f"baseline with all of it",
+                few >= all_of_it,
+                versus(number(few, tenth.runs), number(all_of_it, whole.runs)),
+            )
+
+
+def _missing_shares(groups: Sequence[Group], found: Sequence[Dataset]) -> Iterator[Missing]:
+    none = [task for task in EXPECTED if task not in {dataset.task for dataset in found}]
+    if none:
+        yield Missing(f"No runs with less than all of the training data on {listed(none)}.")
+    for dataset in found:
+        for model, line in _lines(groups, dataset).items():
+            lost = [f"{100 * share:g} %" for share in SHARES if share not in line]
+            if lost:
+                name = f"{title(dataset, groups)}, {model or 'baseline'}"
+                yield Missing(f"{name}: not run with {listed(lost)} of the data.")
+
+
+def _updates(groups: Sequence[Group]) -> Iterator[Block]:
+    """Updates to reach the baseline's best development score."""
+    rows: list[list[Text | None]] = []
+    for dataset in datasets(group for group in groups if group.share == 1):
+        best = chosen(groups, dataset)
+        pairs = [(best[0], group) for group in best[1:]] if not best[0].elmo else []
+        known = [pair for pair in pairs if all(run.record.get("curve") for run in pair[1].runs)]
+        rows += [_update_row(title(dataset, groups), *pair) for pair in known]
+    if rows:
+        head = (
+            "task", "model", "baseline's best, development", "its updates", "updates to equal it",
+            "fewer by",
+        )  # fmt: skip
+        yield Table("Updates until the baseline's best score, all training data.", head, rows, 2)
+    else:
+        yield Missing("No curves in the records, so no updates until the baseline's best score.")
+
+
+def _update_row(name: str, baseline: Group, group: Group) -> list[Text | None]:
+    target = baseline.mean("dev")
+    needed = fmean(run.record["best_step"] for run in baseline.runs)
+    reached = [step for run in group.runs if (step := updates_to(run, target)) is not None]
+    count: Text = Span("never", group.runs[0])
+    fewer: Text = NOTHING
+    if reached:
+        count = number(fmean(reached), group.runs, ",.0f")
+        fewer = [number(100 * (1 - fmean(reached) / needed), group.runs, ".0f"), Span(" %")]
+        if len(reached) < len(group.runs):
+            count = [count, Span(f" in {len(reached)} of {len(group.runs)} runs", kind="weak")]
+    return [
+        name, model_name(group.elmo), number(target, baseline.runs),
+        number(needed, baseline.runs, ",.0f"), count, fewer,
+    ]  # fmt: skip

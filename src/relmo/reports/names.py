@@ -1,0 +1,70 @@
+"""What data sets, models and places are called in a report."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from relmo.reports.blocks import Span, number
+from relmo.reports.records import MODELS, Dataset, Group, Part
+
+TASKS = {
+    "squad": "Questions", "snli": "Entailment", "srl": "Semantic roles", "coref": "Coreference",
+    "ner": "Named entities", "sst": "Sentiment", "sst-phrases": "Sentiment",
+}  # fmt: skip
+FILES = {
+    "train-v1.1.json": "SQuAD 1.1",
+    "ewt-propbank.train.conll": "PropBank on EWT",
+    "litbank.train.conll": "LitBank",
+    "ontogum.train.conll": "OntoGUM",
+    "eng.train": "CoNLL-2003",
+}
+"""Corpora by the name of their training file."""
+PLACES = {"input": "input", "both": "input and output", "output": "output"}
+
+
+def title(dataset: Dataset, groups: Iterable[Group]) -> str:
+    """`Named entities, CoNLL-2003`."""
+    return f"{TASKS[dataset.task]}, {corpus(dataset, groups)}"
+
+
+def corpus(dataset: Dataset, groups: Iterable[Group]) -> str:
+    """What was learned from."""
+    data = [run.record["data"] for g in groups if g.dataset == dataset for run in g.runs]
+    largest = max(data, key=lambda facts: int(facts["train"]))
+    if dataset.task == "snli":
+        return f"SNLI, {largest['train']:,} pairs"
+    if dataset.task.startswith("sst"):
+        return f"SST-5, {'phrases' if dataset.task == 'sst-phrases' else 'sentences'}"
+    file = largest.get("files", {}).get("train", {}).get("name", "")
+    return FILES.get(file, dataset.name)
+
+
+def mark(model: str) -> str:
+    """The class of a model in pictures."""
+    known = ["", *MODELS]
+    return f"s{known.index(model)}" if model in known else "s3"
+
+
+def model_name(model: str) -> str:
+    """Of a row."""
+    return f"+ {model}" if model else "baseline"
+
+
+def mean_score(group: Group, part: Part) -> list[Span]:
+    """Mean over seeds, with lowest and highest where there are several."""
+    scores = group.scores(part)
+    spans = [number(group.mean(part), group.runs)]
+    if scores[1:]:
+        spans.append(Span(f" {min(scores):.1f}–{max(scores):.1f}", kind="weak"))
+    return spans
+
+
+def listed(names: Sequence[str]) -> str:
+    """`a, b and c`."""
+    return " and ".join([", ".join(names[:-1]), names[-1]] if names[1:] else names)
+
+
+def slug(text: str) -> str:
+    """A text as a file's name and an anchor."""
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")

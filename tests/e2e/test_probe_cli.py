@@ -1,0 +1,65 @@
+"""relmo probe, as a script and as a person sees it."""
+
+import json
+
+import pytest
+
+from relmo import Elmo
+from relmo.train.record import read_record
+from tests.conftest import tiny_config
+from tests.support.toy_probes import WRITERS, write_wic
+
+READINGS = ("layer_0", "layer_1", "layer_2", "mean")
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("model")
+    Elmo.untrained(tiny_config(), seed=1).save_pretrained(folder)
+    return folder
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_a_probe_reports_as_json_and_writes_its_record(run, model, tmp_path, name):
+    data, output = WRITERS[name](tmp_path / "data"), tmp_path / "out"
+    found = run("probe", name, "--data", data, "--model", model, "--output", output, "--json")
+    assert found.returncode == 0, found.stderr
+    results = json.loads(found.stdout)
+    metric = "f1" if name == "wsd" else "accuracy"
+    assert {f"test_{metric}_{reading}" for reading in READINGS} <= results.keys()
+    assert read_record(output / "run.json")["results"] == results
+
+
+def test_a_person_sees_a_table_of_readings_and_parts(run, model, tmp_path):
+    found = run("probe", "wic", "--data", write_wic(tmp_path / "data"), "--model", model)
+    assert found.returncode == 0, found.stderr
+    lines = found.stdout.decode().splitlines()
+    assert lines[0].startswith("wic, tiny")
+    assert any("layer_1" in line and "100.00" in line for line in lines)
+    assert any("static" in line and "50.00" in line for line in lines)
+    assert b"\x1b" not in found.stdout
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "message"),
+    [
+        (["probe", "poss", "--data", "."], 2, "no probe 'poss'; did you mean 'pos'"),
+        (["probe", "pos", "--data", "nowhere"], 2, "nowhere is no folder"),
+        (["probe", "pos", "--data", ".", "--model", "nothing"], 2, "no model 'nothing'"),
+        (["probe", "wsd", "--data", ".", "--precision", "int3"], 2, "int3"),
+    ],
+)
+def test_a_wrong_call_is_one_clear_message(run, monkeypatch, tmp_path, args, code, message):
+    monkeypatch.chdir(tmp_path)
+    found = run(*args)
+    assert found.returncode == code
+    assert message in found.stderr.decode()
+    assert b"Traceback" not in found.stderr
+
+
+def test_a_bad_line_ends_the_command_and_is_named(run, model, tmp_path):
+    data = write_wic(tmp_path / "data")
+    (data / "dev" / "dev.gold.txt").write_text("T\nmaybe\n")
+    found = run("probe", "wic", "--data", data, "--model", model)
+    assert found.returncode == 1
+    assert b"dev.gold.txt, line 2: 'maybe'; T or F is needed" in found.stderr

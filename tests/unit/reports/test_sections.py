@@ -1,0 +1,255 @@
+"""Each section: from records to figures, orderings and what is missing."""
+
+import numpy as np
+import pytest
+
+from relmo.reports.blocks import Details, Figure, Missing, Paragraph, Table, spans_of
+from relmo.reports.efficiency import updates_to
+from relmo.reports.records import groups_of, read_runs
+from relmo.reports.report import sections_of
+from relmo.reports.tasks import table_1
+from tests.support.toy_runs import BASE, SMALL
+
+
+def text(cell) -> str:
+    return "" if cell is None else "".join(span.text for span in spans_of(cell))
+
+
+def tables(section) -> list[Table]:
+    return [block for block in section.blocks if isinstance(block, Table)]
+
+
+def rows(table) -> list[list[str]]:
+    return [[text(cell) for cell in row] for row in table.rows]
+
+
+def sentences(section) -> list[str]:
+    return [f"{c.what}: {c.verdict}, {text(c.figures)}" for c in section.claims]
+
+
+def missing(section) -> str:
+    return "\n".join(block.text for block in section.blocks if isinstance(block, Missing))
+
+
+@pytest.fixture
+def sections(full):
+    return {section.name: section for section in sections_of(read_runs(full.folder))}
+
+
+def test_table_1_has_means_spread_and_less_error_beside_the_papers(sections):
+    baseline, base, small = rows(tables(sections["tasks"])[0])
+    assert baseline[:7] == [
+        "Named entities, toy", "baseline", "0 1", "81.00", "80.50", "80.00–81.00", "–",
+    ]  # fmt: skip
+    assert base[:9] == [
+        "", f"+ {BASE}", "0 1", "91.00", "90.50", "90.00–91.00", "51.3 %", "92.22", "21 %",
+    ]  # fmt: skip
+    assert base[9:] == ["1.5 M", "1.5"]
+    assert small[6] == "23.1 %"
+    assert f"Named entities, toy: {BASE} above the baseline: yes, 90.50 against 80.50" in sentences(
+        sections["tasks"]
+    )
+
+
+def test_table_1_folds_trials_away_and_says_what_was_chosen(sections):
+    folded = [b for b in sections["tasks"].blocks if isinstance(b, Details)]
+    assert folded[0].summary == "Settings that the development part chose"
+    assert [row[2] for row in rows(folded[0].blocks[0])] == ["1", "4", "1"]
+    assert folded[1].summary == "Named entities, toy: all 6 settings that were tried"
+    tried = rows(folded[1].blocks[0])
+    assert [row[1] for row in tried] == [
+        "one setting", "l2 0.001, layers mix, place input (chosen)", "l2 none, layers top", "l2 1",
+        "place both", "one setting",
+    ]  # fmt: skip
+    assert [row[3] for row in tried] == ["81.00", "91.00", "88.00", "87.00", "86.00", "86.00"]
+
+
+def test_table_1_says_what_was_not_run(sections):
+    found = missing(sections["tasks"])
+    assert "No run of squad, snli, srl, coref, sst and sst-phrases." in found
+    assert f"One seed only, so without spread: toy (+ {SMALL})." in found
+    assert f"4 settings of {BASE} were tried but 1 of the baseline" in found
+
+
+def test_a_model_below_the_baseline_is_told_so(runs):
+    runs.task("none", 80.0)
+    runs.task("base", 79.0, elmo=BASE)
+    section = table_1(groups_of(read_runs(runs.folder)))
+    assert sentences(section) == [
+        f"Named entities, toy: {BASE} above the baseline: no, 79.00 against 80.00"
+    ]
+    assert rows(tables(section)[0])[1][6] == "-5.0 %"
+
+
+def test_a_model_without_a_baseline_has_no_error_taken_away(runs):
+    runs.task("base", 79.0, elmo=BASE)
+    section = table_1(groups_of(read_runs(runs.folder)))
+    assert rows(tables(section)[0])[0][6] == "–"
+    assert section.claims == []
+    assert "No run of the baseline on Named entities, toy." in missing(section)
+
+
+def test_coreference_is_compared_document_by_document(runs):
+    def counts(right):  # (documents, measures, sums): recall right/4, precision right/4
+        return np.tile([right, 4.0, right, 4.0], (5, 4, 1)).tolist()
+
+    runs.task("none", 25.0, task="coref", test_counts=counts(1))
+    runs.task("base-0", 50.0, task="coref", elmo=BASE, test_counts=counts(2))
+    runs.task("base-1", 50.0, task="coref", elmo=BASE, seed=1, test_counts=counts(2))
+    section = table_1(groups_of(read_runs(runs.folder)))
+    found = [text(b.text) for b in section.blocks if isinstance(b, Paragraph)][-1]
+    assert "paired bootstrap over 5 documents" in found
+    assert "+25.00 (+25.00 to +25.00), p = 0.0001." in found
+
+
+def test_without_counts_there_is_no_bootstrap(runs):
+    runs.task("none", 25.0, task="coref", test_counts=None)
+    runs.task("base", 50.0, task="coref", elmo=BASE)
+    section = table_1(groups_of(read_runs(runs.folder)))
+    assert "bootstrap" not in str([b for b in section.blocks if isinstance(b, Paragraph)][-1].text)
+
+
+def test_table_2_compares_recipes_that_differ_in_their_layers_alone(sections):
+    section = sections["layers"]
+    found = rows(tables(section)[0])
+    assert tables(section)[0].head[4:6] == ["top layer only", "λ = 1"]
+    assert found[0][1:] == [
+        f"+ {BASE}, development", "1–2", "81.00 81.0–81.0", "88.00", "87.00", "–", "–",
+        "91.00 91.0–91.0",
+    ]  # fmt: skip
+    assert found[1][4] == "88.00"
+    assert sentences(section) == [
+        f"Named entities, toy, {BASE}, development: the mix (λ = 0.001) at least as good as the "
+        "top layer alone: yes, 91.00 against 88.00"
+    ]
+    assert "on sst and snli" in missing(section)
+    assert "not run with λ = 0.1 and λ = 0.01" in missing(section)
+
+
+def test_table_3_compares_places(sections):
+    section = sections["places"]
+    assert rows(tables(section)[0])[0][4:] == ["91.00 91.0–91.0", "86.00", "–"]
+    assert sentences(section) == [
+        f"Named entities, toy, {BASE}, development: both places at least as good as input alone: "
+        "no, 86.00 against 91.00"
+    ]
+    assert "not run with output" in missing(section)
+
+
+def test_published_figures_stand_under_ours(runs):
+    for place, score in (("input", 70.0), ("both", 72.0), ("output", 71.0)):
+        runs.task(place, score, dev=score, task="snli", elmo=BASE, place=place)
+    section = sections_of(read_runs(runs.folder))[2]
+    assert rows(tables(section)[0])[-1] == [
+        "", "the paper, development", "–", "–", "88.9", "89.5", "88.7",
+    ]  # fmt: skip
+    assert section.claims[0].holds
+
+
+def test_figure_1_has_shares_and_updates(sections):
+    section = sections["efficiency"]
+    shares, updates = tables(section)
+    assert [row[0] for row in rows(shares)] == ["1 %", "10 %", "100 %"]
+    assert rows(shares)[1] == ["10 %", "40.00", "1", "82.00", "1", "–", "–"]
+    assert rows(updates) == [
+        ["Named entities, toy", f"+ {BASE}", "81.00", "400", "200", "50 %"],
+    ]
+    assert sentences(section) == [
+        f"Named entities, toy: {BASE} with 10 % of the data at least as good as the baseline with "
+        "all of it: yes, 82.00 against 80.50"
+    ]
+    assert "not run with 2 %, 5 %, 20 % and 50 % of the data" in missing(section)
+
+
+def test_updates_until_a_score_that_is_never_reached(runs):
+    runs.task("base", 90.0, elmo=BASE, curve={"step": [5, 10], "dev_f1": [70.0, 80.0]})
+    (run,) = read_runs(runs.folder)
+    assert (updates_to(run, 75.0), updates_to(run, 70.0), updates_to(run, 81.0)) == (10, 5, None)
+
+
+def test_figure_2_has_the_mixes_that_the_development_part_chose(sections):
+    section = sections["mixes"]
+    assert rows(tables(section)[0]) == [
+        ["Named entities, toy", "input", "0 1", "0.200", "0.500", "0.300", "0.700"],
+        ["Named entities, toy", "output", "0", "0.500", "0.300", "0.200", "1.500"],
+    ]
+    assert sentences(section) == [
+        f"{BASE}: at the input most tasks favour the first LSTM layer: yes, 1 of 1: toy"
+    ]
+    assert f"No learned mix of {SMALL} at the input." in missing(section)
+
+
+def test_table_4_has_words_and_sentences(sections):
+    (table,) = tables(sections["neighbours"])
+    assert rows(table)[:2] == [
+        ["play, static vectors", "plays 0.71, game|s 0.60"],
+        ["play in: a good play", "<i> play here 0.80"],
+    ]
+    assert rows(table)[2][1].startswith("playing, game")
+
+
+def test_table_5_has_every_set_and_what_was_not_rerun(sections):
+    (table,) = tables(sections["senses"])
+    assert table.head == ["method", "test", "Senseval-2"]
+    found = {row[0]: row[1:] for row in rows(table)}
+    assert found["layer 2"] == ["67.10", "67.10"]
+    assert found["layer 2, plain"] == ["63.00", "63.00"]
+    assert found["CoVe, layer 1"] == ["59.4 not rerun", "–"]
+    assert found["context2vec"] == ["–", "71.8 not rerun"]
+    assert sentences(sections["senses"]) == [
+        f"WSD, {BASE}: layer 2 above layer 1: yes, 67.10 against 65.90",
+        f"WSD, {BASE}: layer 2 above layer 1 by the nearest centroid: no, 63.00 against 64.00",
+        f"WSD, {BASE}: best layer (2) at least 1.5 points above the most frequent sense (our "
+        "goal): yes, 67.10 against 65.50",
+    ]
+
+
+def test_table_6_has_layers_beside_the_papers(sections):
+    found = {row[0]: row[1] for row in rows(tables(sections["tags"])[0])}
+    assert found["layer 1"] == "95.00"
+    assert found["the paper's biLM, layer 1"] == "97.3 PTB"
+    assert found["CoVe, layer 2"] == "92.8 not rerun"
+    assert (
+        sentences(sections["tags"])[0]
+        == f"POS, {BASE}: layer 1 above layer 2: yes, 95.00 against 94.00"
+    )
+    assert SMALL in missing(sections["tags"])
+
+
+def test_probes_of_other_weights_stand_apart(runs):
+    for name, mark in (("a", "aaaaaaaa"), ("b", "bbbbbbbb")):
+        elmo = {"name": BASE, "fingerprint": mark}
+        facts = {"task": "probe-pos", "precision": "float32", "elmo": elmo}
+        runs.write(name, {**facts, "results": {"test_accuracy_layer_1": 90.0}})
+    section = sections_of(read_runs(runs.folder))[7]
+    assert [t.caption for t in tables(section)] == [
+        f"Table 6. Parts of speech, {BASE} (float32 aaaaaaaa).",
+        f"Table 6. Parts of speech, {BASE} (float32 bbbbbbbb).",
+    ]
+
+
+def test_seeds_of_a_probe_stand_together_with_their_spread(runs):
+    for seed in (0, 1):
+        runs.other(f"pos-{seed}", "probe-pos", {"test_accuracy_layer_1": 94.0 + seed}, seed=seed)
+    section = sections_of(read_runs(runs.folder))[7]
+    assert rows(tables(section)[0])[0] == ["layer 1", "94.50 94.0–95.0"]
+
+
+def test_word_in_context_intrinsic_and_perplexity(sections):
+    assert rows(tables(sections["wic"])[0]) == [["layer 2", "58.00", "59.00"]]
+    assert rows(tables(sections["intrinsic"])[0])[0] == [
+        "self-similarity", "0.900", "0.800", "0.700",
+    ]  # fmt: skip
+    assert sentences(sections["intrinsic"])[0].endswith("no, 0.600 against 0.000")
+    assert rows(tables(sections["perplexity"])[0]) == [
+        ["SNLI", BASE, "60.00", "20.00", "1.5 %", "72.1", "16.8"]
+    ]
+    assert sections["perplexity"].claims[0].holds
+
+
+def test_a_section_without_records_says_so(runs):
+    runs.other("lm", "lm", {"mean": 30.0})
+    for section in sections_of(read_runs(runs.folder)):
+        assert section.claims == []
+        assert missing(section)
+        assert not any(isinstance(block, Table | Figure) for block in section.blocks)
