@@ -167,6 +167,11 @@ class Elmo:
         self.bilm.start = start
 
     @property
+    def has_lm(self) -> bool:
+        """Whether the model carries its softmax, so that `lm` can be asked."""
+        return self._lm_head is not None and self.lexicon is not None
+
+    @property
     def lm(self) -> LanguageModel:
         """The two language models with their softmax, where the model carries it."""
         if self._lm_head is None or self.lexicon is None:

@@ -18,6 +18,9 @@ from os import PathLike
 EXTRAS = {
     "parquet": ("pyarrow", "Parquet files need"),
     "report": ("matplotlib", "pictures need"),
+    "search": ("Stemmer", "stemming and spreadsheets need"),
+    "server-store": ("psycopg", "an index in PostgreSQL needs"),
+    "serve": ("fastapi", "the server needs"),
     "zstd": ("zstandard", ".zst files need"),
 }
 """Extra -> (the module it brings, how its message begins)."""

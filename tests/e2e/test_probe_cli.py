@@ -9,7 +9,10 @@ from relmo.train.record import read_record
 from tests.conftest import tiny_config
 from tests.support.toy_probes import WRITERS, write_wic
 
-READINGS = ("layer_0", "layer_1", "layer_2", "mean")
+LAYERS = ("layer_0", "layer_1", "layer_2")
+MEASURES = {
+    "wsd": "test_f1", "intrinsic": "self_similarity", "pos": "test_accuracy", "wic": "test_accuracy"
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -25,8 +28,7 @@ def test_a_probe_reports_as_json_and_writes_its_record(run, model, tmp_path, nam
     found = run("probe", name, "--data", data, "--model", model, "--output", output, "--json")
     assert found.returncode == 0, found.stderr
     results = json.loads(found.stdout)
-    metric = "f1" if name == "wsd" else "accuracy"
-    assert {f"test_{metric}_{reading}" for reading in READINGS} <= results.keys()
+    assert {f"{MEASURES[name]}_{reading}" for reading in LAYERS} <= results.keys()
     assert read_record(output / "run.json")["results"] == results
 
 

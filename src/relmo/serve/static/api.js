@@ -1,0 +1,20 @@
+// What the page asks of the server. The key, where one is needed, stays in this tab.
+
+export class Refused extends Error {
+  constructor(status, message) { super(message); this.status = status; }
+}
+
+export async function ask(path, body) {
+  const headers = { accept: "application/json" };
+  const key = sessionStorage.getItem("relmo-key");
+  if (key) headers.authorization = `Bearer ${key}`;
+  if (body) headers["content-type"] = "application/json";
+  const answer = await fetch(path, {
+    method: body ? "POST" : "GET", headers, body: body && JSON.stringify(body),
+  });
+  const found = await answer.json();
+  if (!answer.ok) throw new Refused(answer.status, found.error?.message ?? "the server refused");
+  return found;
+}
+
+export const useKey = (key) => sessionStorage.setItem("relmo-key", key);

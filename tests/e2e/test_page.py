@@ -1,0 +1,175 @@
+"""The page in a real browser: senses apart, controls that move numbers, no word to the outside."""
+
+import shutil
+from collections.abc import Iterator
+from types import SimpleNamespace
+
+import pytest
+
+from relmo.search import Document, SemanticIndex, Settings
+from tests.support.serving import EXTRA, ServerProcess, free_port
+
+pytest.importorskip("fastapi", reason=EXTRA)
+sync_api = pytest.importorskip("playwright.sync_api", reason="pip install playwright")
+CHROMIUM = shutil.which("chromium")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="apt-get install chromium")
+QUIET = [
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
+    "--disable-background-networking", "--disable-component-update",
+]  # fmt: skip
+KEY = "page-key"
+PASSAGES = [
+    "The bank lends money to companies .", "Interest rates rose again .",
+    "The boat drifted down the river .", "Children play football in the park .",
+    "The orchestra played a symphony .", "Rain fell on the mountains all night .",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory) -> Iterator[ServerProcess]:
+    index = tmp_path_factory.mktemp("index") / "passages.relmo"
+    documents = [Document(f"d{i}", "file", text) for i, text in enumerate(PASSAGES)]
+    SemanticIndex.build(index, documents, settings=Settings(language="none")).close()
+    env = {"RELMO_API_KEY": KEY}
+    server = ServerProcess("relmo-en-small", "--index", str(index), port=free_port(), env=env)
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=QUIET)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def visit(server, browser):
+    """Open the page with its key; at the end nothing was complained of or asked for outside."""
+    contexts, complaints, outside = [], [], []
+
+    def visit(width: int = 1280, scheme: str = "light", key: str | None = KEY):
+        context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        contexts.append(context)
+        if key:
+            context.add_init_script(f"sessionStorage.setItem('relmo-key', '{key}')")
+        page = context.new_page()
+        page.set_default_timeout(30_000)
+        page.on("console", lambda m: complaints.append(m.text) if m.type == "error" else None)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("request", lambda r: outside.append(r.url) if server.url not in r.url else None)
+        page.goto(server.url)
+        if key:
+            page.wait_for_selector("#heat td")
+            page.wait_for_selector("#map circle")
+        return page
+
+    yield SimpleNamespace(page=visit, complaints=complaints)
+    for context in contexts:
+        context.close()
+    assert complaints == []
+    assert outside == []
+
+
+def value(page, first: str, second: str) -> float:
+    """What the heat map shows for two words."""
+    columns = page.locator("#heat thead button").all_inner_texts()
+    rows = page.locator("#heat tbody button").all_inner_texts()
+    place = rows.index(first) * (len(columns) + 1) + columns.index(second)
+    # each row has its word's cell too, which is a th; td alone are counted
+    cell = page.locator("#heat tbody td").nth(place - rows.index(first))
+    return float(cell.inner_text())
+
+
+def test_the_bank_of_money_stands_apart_from_the_bank_of_a_river(visit):
+    page = visit.page()
+    other_sense = value(page, "bank", "bank")
+    page.select_option("#example", "1")
+    page.wait_for_selector("#heat button:has-text('loan')")
+    same_sense = value(page, "bank", "bank")
+    assert other_sense < same_sense - 0.05
+    colours = page.locator("#map li .dot").evaluate_all("dots => dots.map(d => d.className)")
+    money, river = set(colours[:4]), set(colours[4:])
+    assert not money & river
+
+
+def test_the_slider_and_the_mix_move_the_numbers(visit):
+    page = visit.page()
+    top = value(page, "bank", "bank")
+    page.focus("#layer")
+    page.keyboard.press("Home")
+    assert value(page, "bank", "bank") == 1.0 != top  # layer 0 knows no context
+    page.check("input[value=mix]")
+    mixed = value(page, "bank", "bank")
+    assert top < mixed < 1
+    page.focus("[data-layer='2']")
+    page.keyboard.press("End")
+    assert value(page, "bank", "bank") < mixed  # more of the top
+    cosine = value(page, "bank", "river")
+    page.focus("#gamma")
+    page.keyboard.press("End")
+    assert value(page, "bank", "river") == cosine  # cosines do not know of gamma
+    page.select_option("#measure", "dot")
+    before = value(page, "bank", "bank")
+    page.focus("#gamma")
+    page.keyboard.press("Home")
+    assert value(page, "bank", "bank") < before
+
+
+def test_a_word_is_chosen_by_keyboard_and_told_about(visit):
+    page = visit.page()
+    page.focus("#heat tbody tr:nth-child(7) button")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#word > div:nth-child(2) li")
+    assert page.locator("#word .columns > div").count() == 3
+    assert "bank" in page.inner_text("#word .columns > div:nth-child(3) li:first-child")
+    assert page.locator("#word > div:nth-child(2) li").count() == 8
+    assert page.evaluate("document.activeElement.ariaPressed") == "true"  # the focus stays
+
+
+def test_typing_reads_anew_and_markup_stays_text(visit):
+    page = visit.page()
+    page.fill("#first", "<img src=x onerror=alert(1)> bank")
+    page.wait_for_selector("#heat tbody button:has-text('onerror')")
+    assert page.locator("#heat img").count() == 0
+
+
+def test_a_map_of_another_word(visit):
+    page = visit.page()
+    page.fill("#map-word", "bat")
+    page.fill("#map-sentences", "He swung the bat .\nA bat flew by .\n")
+    page.click("#map-form button")
+    page.wait_for_selector("#map p:has-text('2 occurrences')")
+    page.fill("#map-word", "nowhere")
+    page.click("#map-form button")
+    page.wait_for_selector("#message:has-text('no sentence holds that word')")
+    visit.complaints[:] = [c for c in visit.complaints if "422" not in c]  # the browser's own
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1280])
+def test_nothing_sticks_out(visit, width, scheme):
+    page = visit.page(width, scheme)
+    page.check("input[value=mix]")
+    page.click("#heat tbody button >> nth=6")
+    page.wait_for_selector("#word > div:nth-child(2) li")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_the_served_index_is_searched(visit):
+    page = visit.page()
+    page.fill("#query", "a boat on the river")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#hits li")
+    assert "drifted down the river" in page.inner_text("#hits li:first-child")
+
+
+def test_a_missing_key_is_asked_for(visit):
+    page = visit.page(key=None)
+    page.wait_for_selector("#key-form:not([hidden])")
+    page.fill("#key", KEY)
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#heat td")
+    assert page.is_hidden("#key-form")
+    visit.complaints[:] = [c for c in visit.complaints if "401" not in c]  # the browser's own

@@ -1,0 +1,47 @@
+"""A real index behind /search: the hits are those of SemanticIndex itself."""
+
+import pytest
+
+from relmo import Elmo
+from relmo.errors import ConfigError
+from relmo.search import Document, SemanticIndex, Settings
+from relmo.serve.shelf import Shelf
+from tests.conftest import tiny_config
+
+TEXTS = [f"The {a} of the {b}." for a in ("bank", "boat", "rate") for b in ("river", "town", "sea")]
+PLAIN = Settings(language="none", weighting="corpus")
+
+
+@pytest.fixture
+def place(tmp_path, tiny) -> str:
+    documents = [
+        Document(f"d{i}", "file", text, meta={"n": 10**30 + i}) for i, text in enumerate(TEXTS)
+    ]
+    path = tmp_path / "index.relmo"
+    SemanticIndex.build(path, documents, settings=PLAIN, elmo=tiny).close()
+    return str(path)
+
+
+@pytest.mark.parametrize("hybrid", [False, True])
+def test_hits_are_those_of_the_index(make_client, place, tiny, hybrid):
+    shelf = Shelf.open(place, tiny)
+    wanted = shelf.index.search("a river bank", 3, hybrid=hybrid)
+    body = {"query": "a river bank", "k": 3, "hybrid": hybrid}
+    answer = make_client(index=shelf).post("/search", json=body)
+    assert answer.status_code == 200, answer.text
+    hits = answer.json()["hits"]
+    assert [hit["document"] for hit in hits] == [hit.document for hit in wanted]
+    assert [hit["text"] for hit in hits] == [hit.text for hit in wanted]
+    assert hits[0]["meta"] == wanted[0].meta  # also numbers beyond 64 bits
+    assert hits[0]["score"] == pytest.approx(wanted[0].score)
+    shelf.close()
+
+
+def test_an_index_of_another_model_is_refused(place):
+    with pytest.raises(ConfigError, match="another model"):
+        Shelf.open(place, Elmo.untrained(tiny_config(), seed=2))
+
+
+def test_an_index_that_is_not_there_is_refused(tmp_path, tiny):
+    with pytest.raises(ConfigError):
+        Shelf.open(str(tmp_path / "none.relmo"), tiny)
