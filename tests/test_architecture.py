@@ -15,8 +15,9 @@ FLOORS = (
     {"weights", "language_model"},
     {"elmo"},
     {"elmo_layer", "embed_lines", "train"},
-    {"tasks"},
-    {"compat", "bench"},
+    {"tasks", "search"},
+    {"probes"},
+    {"compat", "bench", "reports", "serve"},
     {"cli"},
 )
 FLOOR_OF = {name: floor for floor, names in enumerate(FLOORS) for name in names}

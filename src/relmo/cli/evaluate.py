@@ -29,4 +29,4 @@ def evaluate(run: Run, data: Data, elmo: ElmoName = None, as_json: AsJson = Fals
     examples = task.read(data, "test")
     if not examples:
         raise TextError(f"{data}: holds no example to score")
-    say({name: round(value, 4) for name, value in task.score_on(examples).items()}, as_json)
+    say(task.score_on(examples), as_json)

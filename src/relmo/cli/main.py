@@ -17,10 +17,16 @@ from relmo.cli.bench import bench
 from relmo.cli.convert import convert
 from relmo.cli.embed import embed
 from relmo.cli.evaluate import evaluate
+from relmo.cli.index import index
 from relmo.cli.info import info
+from relmo.cli.neighbors import neighbors
 from relmo.cli.perplexity import perplexity
 from relmo.cli.predict import predict
 from relmo.cli.pretrain import pretrain
+from relmo.cli.probe import probe
+from relmo.cli.report import report
+from relmo.cli.search import search
+from relmo.cli.serve import serve
 from relmo.cli.train import train
 from relmo.errors import RelmoError, exit_code
 
@@ -39,6 +45,12 @@ app.command()(perplexity)
 app.command()(train)
 app.command()(evaluate)
 app.command()(predict)
+app.command()(probe)
+app.command()(neighbors)
+app.command()(index)
+app.command()(search)
+app.command()(report)
+app.command()(serve)
 app.command()(bench)
 
 

@@ -37,7 +37,7 @@ def _readable(value: Any) -> str:  # noqa: ANN401 - any JSON
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int | float):
-        return f"{value:,}"
+        return f"{round(value, 4):,}"  # a person needs no more; JSON has all digits
     if isinstance(value, dict | list):
         return json.dumps(value, ensure_ascii=False)
     return str(value)

@@ -62,8 +62,7 @@ def train(
         resume=resume,
         report=_as_json if as_json else say_line,
     )
-    rounded = {name: round(value, 4) for name, value in scores.items()}
-    say({**rounded, "run": str(output)}, as_json)
+    say({**scores, "run": str(output)}, as_json)
 
 
 def _as_json(values: dict[str, Any]) -> None:

@@ -1,0 +1,284 @@
+"""Choose how search turns text into vectors, and report how good the choice is.
+
+    python scripts/choose_pooling.py --sts DIR --cranfield DIR --output experiments/search
+
+Every text is embedded once, all layers; every combination of layer, word weights and isotropy is
+then scored on STS-B dev (Spearman of cosines) and on the even half of Cranfield's queries
+(nDCG@10, a document being as good as its best passage). The best sum of both is the choice. What
+is fitted is fitted to text alone: for STS-B to the sentences of its training part, for Cranfield
+to the documents. STS-B test and the odd half of the queries are read for the report only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+
+from relmo import Elmo
+from relmo.search import fusion
+from relmo.search.bm25 import bm25
+from relmo.search.documents import Document
+from relmo.search.evaluate import ndcg, spearman
+from relmo.search.isotropy import Fix, Isotropy
+from relmo.search.passages import split
+from relmo.search.settings import Settings
+from relmo.search.terms import make_terms
+from relmo.search.word_weights import WordWeights
+from relmo.train.record import write_record
+from relmo.types import Vectors
+from relmo.weights.facts import make_folder, sha256
+
+LAYERS = {
+    "0": (1, 0, 0),
+    "1": (0, 1, 0),
+    "2": (0, 0, 1),
+    "lower": (2 / 3, 1 / 3, 0),
+    "0 and 1": (1 / 2, 1 / 2, 0),
+    "mean": (1 / 3, 1 / 3, 1 / 3),
+}
+"""What each layer contributes; `0 and 1` is what `Settings` calls bottom."""
+REMOVE = (3, 8, 12, 24)
+WEIGHTS = [
+    ("none", 0.0),
+    *(("vocabulary", at) for at in (1e-3, 1e-4, 3e-5, 1e-5)),
+    *(("corpus", at) for at in (1e-3, 1e-4)),
+]
+RAW = ("mean", "none", 0.0, "none", 0)
+
+
+class Texts:
+    """Texts with the vectors of their tokens in all layers."""
+
+    def __init__(self, elmo: Elmo, texts: list[str]) -> None:
+        parts = [elmo.sentences([text]) for text in texts]
+        self.sentences = [sentence for text in parts for sentence in text]
+        self.words = [word for sentence in self.sentences for word in sentence]
+        self.owner = np.repeat(np.arange(len(texts)), [sum(map(len, text)) for text in parts])
+        stream = elmo.embed_stream(self.sentences, dtype="float16")
+        self.vectors = np.concatenate(list(stream), axis=1)  # (L + 1, N, D) float16
+        self.size = len(texts)
+
+    def pooled(self, weights: WordWeights) -> Vectors:
+        """Weighted means, (L + 1, texts, D)."""
+        each = weights.of(self.words)  # (N,)
+        starts = np.flatnonzero(np.diff(self.owner, prepend=-1))
+        at = self.owner[starts]
+        total = np.zeros((len(self.vectors), self.size, self.vectors.shape[2]), np.float32)
+        for layer, vectors in zip(total, self.vectors, strict=True):
+            layer[at] = np.add.reduceat(vectors.astype(np.float32) * each[:, None], starts, axis=0)
+            layer[at] /= np.add.reduceat(each, starts)[:, None]
+        return total
+
+
+class Sts:
+    """STS-B: two parts with people's scores, and training sentences to fit to."""
+
+    def __init__(self, elmo: Elmo, folder: Path) -> None:
+        self.gold, self.texts = {}, {}
+        for part in ("train", "dev", "test"):
+            lines = (folder / f"sts-{part}.csv").read_text(encoding="utf-8").splitlines()
+            rows = [line.split("\t") for line in lines]
+            self.gold[part] = [float(row[4]) for row in rows]
+            self.texts[part] = Texts(elmo, [row[column] for column in (5, 6) for row in rows])
+
+    def score(self, part: str, vectors: Vectors) -> float:
+        """Spearman of the cosines of pairs."""
+        first, second = np.split(vectors, 2)
+        return spearman((first * second).sum(1), self.gold[part])
+
+
+class Cranfield:
+    """Documents cut into passages as an index cuts them, queries, judgements."""
+
+    def __init__(self, elmo: Elmo, folder: Path, settings: Settings) -> None:
+        pages = (folder / "cran.all.1400.xml").read_text(encoding="utf-8")
+        found = re.findall(r"<docno>(\d+)</docno>.*?<text>(.*?)</text>", pages, re.DOTALL)
+        documents = [Document(number, number, text) for number, text in found]
+        cut = [split(each, settings.passages, settings.max_words) for each in documents]
+        asked = (folder / "cran.qry.xml").read_text(encoding="utf-8")
+        self.queries = re.findall(r"<title>(.*?)</title>", asked, re.DOTALL)
+        self.relevant: list[set[str]] = [set() for _ in self.queries]
+        for line in (folder / "cranqrel.trec.txt").read_text(encoding="utf-8").splitlines():
+            query, _, document, grade = line.split()
+            if int(grade) > 0:
+                self.relevant[int(query) - 1].add(document)
+        self.names = [each.key for each in documents]
+        self.owner = np.repeat(np.arange(len(cut)), [len(passages) for passages in cut])
+        passages = [passage.text for passages in cut for passage in passages]
+        self.whole = self._bm25([text for _, text in found], make_terms(settings.language))
+        self.passages, self.asked = Texts(elmo, passages), Texts(elmo, self.queries)
+        self.words = self._bm25(passages, make_terms(settings.language))  # (queries, passages)
+
+    def _bm25(self, passages: list[str], terms: Callable[[str], list[str]]) -> Vectors:
+        held: dict[str, dict[int, int]] = {}
+        lengths = np.zeros(len(passages))
+        for number, text in enumerate(passages):
+            for term in terms(text):
+                lengths[number] += 1
+                counts = held.setdefault(term, {})
+                counts[number] = counts.get(number, 0) + 1
+        scores = np.zeros((len(self.queries), len(passages)), np.float32)
+        for row, query in zip(scores, self.queries, strict=True):
+            for term in terms(query):
+                counts = held.get(term, {})
+                at = np.array(list(counts), dtype=np.intp)
+                often = np.array(list(counts.values()), dtype=np.float64)
+                row[at] += bm25(often, lengths[at], lengths.mean(), len(passages))
+        return scores
+
+    def score(self, scores: Vectors, half: int) -> float:
+        """Mean nDCG@10 over every second query; scores (queries, passages)."""
+        best = scores
+        if scores.shape[1] != len(self.names):
+            best = np.full((len(scores), len(self.names)), -np.inf, np.float32)
+            np.maximum.at(best.T, self.owner, scores.T)
+        order = np.argsort(-best, axis=1, kind="stable")[:, :10]
+        chosen = range(half, len(scores), 2)
+        ranks = [[self.names[i] for i in order[q]] for q in chosen]
+        pairs = zip(ranks, chosen, strict=True)
+        return float(np.mean([ndcg(rank, self.relevant[q]) for rank, q in pairs]))
+
+    def both(self, queries: Vectors, passages: Vectors) -> Vectors:
+        """Hybrid scores of all passages, (queries, passages)."""
+        rows = []
+        for query, words in zip(queries, self.words, strict=True):
+            first = passages[np.argsort(-words, kind="stable")[: fusion.FIRST]]
+            rows.append(fusion.combine(words, passages @ fusion.learn(query, first)))
+        return np.stack(rows)
+
+
+class Study:
+    """All combinations over texts that were embedded once."""
+
+    def __init__(self, elmo: Elmo, sts: Sts, cranfield: Cranfield) -> None:
+        self.elmo, self.sts, self.cranfield = elmo, sts, cranfield
+
+    def pooled(self, kind: str, at: float) -> dict[str, Vectors]:
+        """All texts pooled with one kind of weights, (L + 1, N, D) each."""
+        texts = {**self.sts.texts, "passages": self.cranfield.passages}
+        texts["queries"] = self.cranfield.asked
+        source = {"passages": "passages", "queries": "passages"}
+        return {
+            name: each.pooled(self._weights(kind, at, texts[source.get(name, "train")]))
+            for name, each in texts.items()
+        }
+
+    def _weights(self, kind: str, at: float, corpus: Texts) -> WordWeights:
+        if kind == "none":
+            return WordWeights.uniform()
+        if kind == "corpus":
+            return WordWeights.counted(corpus.sentences, at)
+        assert self.elmo.lexicon is not None
+        return WordWeights.of_lexicon(self.elmo.lexicon, at)
+
+    def scores(
+        self, pooled: dict[str, Vectors], layer: str, fix: Fix, remove: int, part: str
+    ) -> dict[str, float]:
+        """STS-B, Cranfield by vectors alone, and hybrid; `part` is dev or test."""
+        flat = _flat(pooled, layer)
+        half = ("dev", "test").index(part)
+        fitted = Isotropy.fit(flat["train"], fix, remove)
+        sts = self.sts.score(part, fitted.apply(flat[part]))
+        fitted = Isotropy.fit(flat["passages"], fix, remove)
+        queries, passages = fitted.apply(flat["queries"]), fitted.apply(flat["passages"])
+        vector = self.cranfield.score(queries @ passages.T, half)
+        hybrid = self.cranfield.score(self.cranfield.both(queries, passages), half)
+        return {"sts": round(sts, 4), "cranfield": round(vector, 4), "hybrid": round(hybrid, 4)}
+
+    def grid(self) -> list[dict[str, Any]]:
+        """Every combination on the development parts."""
+        fixes: list[tuple[Fix, int]] = [("none", 0), ("mean", 0), ("whiten", 0)]
+        fixes += [("directions", count) for count in REMOVE]
+        assert {fix for fix, _ in fixes} == set(get_args(Fix))
+        rows = []
+        for kind, at in WEIGHTS:
+            pooled = self.pooled(kind, at)
+            for layer, (fix, remove) in itertools.product(LAYERS, fixes):
+                scores = self.scores(pooled, layer, fix, remove, "dev")
+                how = {"layer": layer, "weighting": kind, "weight_at": at}
+                rows.append({**how, "isotropy": fix, "remove": remove, **scores})
+            print(f"{kind} {at}: best {max(row['sts'] + row['cranfield'] for row in rows):.4f}")
+        return sorted(rows, key=lambda row: -(row["sts"] + row["cranfield"]))
+
+    def fusions(self, best: dict[str, Any]) -> list[dict[str, float]]:
+        """Ways to join words and vectors, on the development half."""
+        flat = _flat(self.pooled(best["weighting"], best["weight_at"]), best["layer"])
+        fitted = Isotropy.fit(flat["passages"], best["isotropy"], best["remove"])
+        queries, passages = fitted.apply(flat["queries"]), fitted.apply(flat["passages"])
+        kept, rows = (fusion.FIRST, fusion.FEEDBACK, fusion.SHARE), []
+        for first, feedback, share in itertools.product((3, 5, 10), (0, 1, 2, 4), (0.5, 1, 1.5)):
+            fusion.FIRST, fusion.FEEDBACK, fusion.SHARE = first, feedback, share
+            score = self.cranfield.score(self.cranfield.both(queries, passages), 0)
+            row = {"first": first, "feedback": feedback, "share": share}
+            rows.append({**row, "hybrid": round(score, 4)})
+        fusion.FIRST, fusion.FEEDBACK, fusion.SHARE = kept
+        return sorted(rows, key=lambda row: -row["hybrid"])
+
+    def report(self, best: dict[str, Any]) -> dict[str, dict[str, float]]:
+        """The rows of the table, on the parts that nothing was chosen on."""
+        keys = ("layer", "weighting", "weight_at", "isotropy", "remove")
+        rows = {
+            "static average (layer 0)": ("0", *RAW[1:]),
+            "ELMo raw mean": RAW,
+            "ELMo, chosen": tuple(best[key] for key in keys),
+        }
+        table: dict[str, dict[str, float]] = {}
+        for name, (layer, kind, at, fix, remove) in rows.items():
+            table[name] = self.scores(self.pooled(kind, at), layer, fix, remove, "test")
+            hybrid = table[name].pop("hybrid")
+        table["BM25"] = {"cranfield": round(self.cranfield.score(self.cranfield.words, 1), 4)}
+        whole = self.cranfield.score(self.cranfield.whole, 1)
+        table["BM25 over whole documents"] = {"cranfield": round(whole, 4)}
+        table["hybrid"] = {"cranfield": hybrid}
+        return table
+
+
+def _flat(pooled: dict[str, Vectors], layer: str) -> dict[str, Vectors]:
+    """The layers of each set joined, (N, D)."""
+    return {name: np.einsum("l,lnd->nd", LAYERS[layer], each) for name, each in pooled.items()}
+
+
+def main() -> None:
+    """Run the study and write its record."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--sts", type=Path, required=True)
+    parser.add_argument("--cranfield", type=Path, required=True)
+    parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--model", default="relmo-en-small")
+    args = parser.parse_args()
+    begun = time.monotonic()
+    elmo = Elmo.from_pretrained(args.model)
+    sts, cranfield = Sts(elmo, args.sts), Cranfield(elmo, args.cranfield, Settings())
+    study = Study(elmo, sts, cranfield)
+    grid = study.grid()
+    fusions = study.fusions(grid[0])
+    table = study.report(grid[0])
+    files = [*sorted(args.sts.glob("*.csv")), *sorted(args.cranfield.glob("cran*"))]
+    facts = {
+        "task": "search",
+        "elmo": {"name": elmo.config.name, "fingerprint": elmo.fingerprint()},
+        "data": {"files": {path.name: sha256(path) for path in files}},
+        "chosen": grid[0],
+        "fusion": {"first": fusion.FIRST, "feedback": fusion.FEEDBACK, "share": fusion.SHARE},
+        "seconds": round(time.monotonic() - begun),
+        "results": table,
+        "dev": {"bm25": round(cranfield.score(cranfield.words, 0), 4), "grid": grid},
+        "dev_fusions": fusions,
+    }
+    make_folder(args.output)
+    write_record(args.output / "run.json", facts)
+    for row in [*grid[:5], *fusions[:5]]:
+        print(row)
+    for name, scores in table.items():
+        print(f"| {name} | {scores.get('sts', '–')} | {scores['cranfield']} |")
+
+
+if __name__ == "__main__":
+    main()

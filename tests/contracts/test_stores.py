@@ -1,0 +1,202 @@
+"""What every store does, and that both give the same hits with the same scores."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from relmo.errors import ConfigError
+from relmo.search.filters import conditions
+from relmo.search.open_store import open_store
+from relmo.search.store import Counts
+from tests.support.toy_search import entry, many, postgres_address, query
+
+NAMES = itertools.count()
+
+
+def make(kind, tmp_path):
+    """The address of a store that is not there yet."""
+    if kind == "embedded":
+        return str(tmp_path / "index.relmo")
+    address = postgres_address()
+    return f"{address}{'&' if '?' in address else '?'}relmo_index=t{next(NAMES)}"
+
+
+@pytest.fixture(params=["embedded", "postgres"])
+def where(request, tmp_path):
+    return make(request.param, tmp_path)
+
+
+@pytest.fixture
+def store(where):
+    opened = open_store(where, create=True)
+    opened.write_about('{"width": 16}', b"\0\1fit")
+    yield opened
+    opened.close()
+
+
+def keys(store, scored):
+    return [found.key for found in store.found([each.passage for each in scored])]
+
+
+def test_a_store_that_is_not_there_is_a_wrong_call(where):
+    with pytest.raises(ConfigError, match="relmo index"):
+        open_store(where, create=False)
+
+
+def test_what_was_written_is_there_when_opened_again(where):
+    first = open_store(where, create=True)
+    assert first.read_about() is None
+    first.write_about("{}", b"a")
+    first.write_about("{}", b"\0b")
+    first.replace([entry("a", ["río Übung", "two"], year=1950)])
+    first.close()
+    again = open_store(where, create=True)
+    assert again.read_about() == ("{}", b"\0b")
+    assert again.counts() == Counts(1, 2)
+    (hit,) = again.found([again.nearest(query(0), 5)[0].passage])
+    assert (hit.key, hit.source, hit.meta) == ("a", "notes", {"year": 1950})
+    again.close()
+
+
+def test_an_empty_store_finds_nothing(store):
+    assert store.nearest(query(0), 3) == []
+    assert store.matching(["river"], 3) == []
+    assert store.found([1]) == [None]
+    assert store.counts() == Counts(0, 0)
+    assert store.sources() == []
+    store.tidy()
+
+
+def test_an_entry_of_equal_key_takes_the_place_of_the_old(store):
+    store.replace([entry("a", ["river bank", "boat"]), entry("b", ["loan"])])
+    store.replace([entry("a", ["credit"], seed=1)])
+    assert store.counts() == Counts(2, 2)
+    assert store.matching(["river"], 5) == []
+    assert keys(store, store.matching(["credit"], 5)) == ["a"]
+    assert len(store.nearest(query(0), 5)) == 2
+
+
+def test_of_equal_keys_in_one_call_the_last_stays(store):
+    store.replace([entry("a", ["river"]), entry("a", ["loan"], seed=1)])
+    assert store.counts() == Counts(1, 1)
+    assert store.matching(["river"], 5) == []
+    assert len(store.matching(["loan"], 5)) == 1
+
+
+def test_deleting_takes_all_passages_and_other_keys_stay(store):
+    store.replace([entry("a", ["river", "bank"], source="x"), entry("b", ["river"], source="y")])
+    store.replace([], ["a", "not there"])
+    assert store.counts() == Counts(1, 1)
+    assert keys(store, store.matching(["river", "bank"], 5)) == ["b"]
+    assert store.sources() == ["y"]
+    assert store.digests("x") == {}
+
+
+def test_a_change_that_fails_leaves_nothing(store):
+    store.replace([entry("a", ["river"])])
+    broken = entry("c", ["bank"])
+    object.__setattr__(broken.passages[0], "text", None)
+    with pytest.raises(Exception, match=r"(?i)null|None"):
+        store.replace([entry("b", ["loan"]), broken], ["a"])
+    assert store.counts() == Counts(1, 1)
+    assert keys(store, store.nearest(query(0), 5)) == ["a"]
+    assert store.matching(["loan"], 5) == []
+
+
+def test_a_document_without_passages_is_kept_and_known(store):
+    store.replace([entry("a", [])])
+    assert store.counts() == Counts(1, 0)
+    assert list(store.digests("notes")) == ["a"]
+    assert store.nearest(query(0), 5) == []
+
+
+def test_vectors_come_back_as_half_floats(store):
+    given = entry("a", ["river", "bank"])
+    store.replace([given])
+    first = store.matching(["river"], 1)[0].passage
+    rows = store.vectors([first, first + 999])
+    np.testing.assert_array_equal(rows[0], given.vectors[0].astype(np.float16))
+    assert not rows[1].any()
+
+
+def test_nul_in_text_is_no_harm(store):
+    store.replace([entry("a", ["ri\0ver"])])
+    (found,) = store.found([store.nearest(query(0), 1)[0].passage])
+    assert len(found.passage.text) == 6
+
+
+WHERES = [
+    {"year": 1951},
+    {"year": 1951.0},
+    {"lang": ["en", "ko"]},
+    {"year": {">=": 1951, "<": 1954}},
+    {"lang": {">": "de"}},
+    {"lang": {"!=": "en"}},
+    {"open": True},
+    {"open": {"!=": False}},
+    {"note": None},
+    {"rate": {"<=": 2.25}},
+    {"year": "1951"},
+    {"nothing": 1},
+    {"nothing": {"!=": 1}},
+    {"lang": []},
+    {"rate": {">": 1}, "lang": "de"},
+]
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory):
+    """Both stores after the same changes."""
+    stores = [
+        open_store(make(kind, tmp_path_factory.mktemp("pair")), create=True)
+        for kind in ("embedded", "postgres")
+    ]
+    for store in stores:
+        store.write_about('{"width": 16}', b"")
+        entries = many(60)
+        for first in range(0, 60, 13):
+            store.replace(entries[first : first + 13])
+        store.replace(many(5, seed=3), ["d20", "d33"])
+        store.tidy()
+    yield stores
+    for store in stores:
+        store.close()
+
+
+def seen(store, scored):
+    """Hits without the numbers of passages, which are a store's own."""
+    found = store.found([each.passage for each in scored])
+    return [
+        (each.key, each.passage, dict(each.meta), pytest.approx(score.score, abs=2.1e-5))
+        for each, score in zip(found, scored, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("number", range(20))
+def test_both_find_the_same_by_vector(pair, number):
+    mine, theirs = (seen(store, store.nearest(query(number), 10)) for store in pair)
+    assert mine == theirs
+    assert len(mine) == 10
+
+
+@pytest.mark.parametrize("terms", [["river"], ["loan", "rate", "loan"], ["fish", "nowhere"], []])
+def test_both_find_the_same_by_words(pair, terms):
+    mine, theirs = (seen(store, store.matching(terms, 15)) for store in pair)
+    assert mine == theirs
+
+
+@pytest.mark.parametrize("asked", WHERES, ids=str)
+def test_both_filter_alike(pair, asked):
+    claims = conditions(asked)
+    for search in ("nearest", "matching"):
+        wanted = query(1) if search == "nearest" else ["river", "bank"]
+        mine, theirs = (seen(s, getattr(s, search)(wanted, 200, claims)) for s in pair)
+        assert mine == theirs
+
+
+def test_both_know_the_same(pair):
+    mine, theirs = pair
+    assert mine.counts() == theirs.counts()
+    assert mine.sources() == theirs.sources()
+    assert mine.digests("s2") == theirs.digests("s2")

@@ -1,0 +1,97 @@
+"""relmo index and relmo search, as a user calls them."""
+
+import json
+
+import pytest
+
+from tests.support.toy_search import postgres_address
+
+pytest.importorskip("Stemmer", reason="pip install 'relmo[search]'")
+
+
+@pytest.fixture
+def notes(tiny, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    tiny.save_pretrained("model")
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "a.md").write_text("The bank raised rates.\n\nWe sat by the river.\n")
+    rows = "id,title,body,year\nx,Cats,Cats chase mice.,1950\ny,Dogs,Dogs chase cats.,1960\n"
+    (tmp_path / "notes" / "t.csv").write_text(rows + "z,short\n")
+    return tmp_path
+
+
+ARGS = ("index", "notes", "--out", "i.relmo", "--text", "title", "--text", "body", "--id", "id")
+
+
+def test_index_then_search(run, notes):
+    made = run(*ARGS, "--model", "model", "--passages", "sentence", "--json")
+    assert made.returncode == 0, made.stderr
+    report = json.loads(made.stdout)
+    assert (report["documents"], report["bad"], report["passages"]) == (3, 1, 4)
+    assert (
+        made.stderr.decode()
+        == "relmo: notes/t.csv, line 4: 2 cells; the first line names 4 columns\n"
+    )
+
+    found = run("search", "i.relmo", "Cats chase mice.", "-k", "2", "--json", "--hybrid")
+    hits = json.loads(found.stdout)["hits"]
+    assert len(hits) == 2
+    assert hits[0]["document"] == "notes/t.csv#x"
+    assert hits[0]["meta"] == {"id": "x", "year": 1950}
+
+    shown = run("search", "i.relmo", "We sat by the river.", "-k", "1").stdout.decode()
+    assert "notes/a.md:3  We sat by the river." in shown
+
+    again = run(*ARGS, "--json")
+    assert json.loads(again.stdout)["unchanged"] == 3
+
+
+def test_filters_documents_and_queries_from_standard_input(run, notes):
+    run(*ARGS, "--model", "model", "--passages", "sentence")
+    found = run("search", "i.relmo", "-", "--documents", "--json", stdin=b"cats\nrates\n")
+    answers = [json.loads(line) for line in found.stdout.splitlines()]
+    assert [each["query"] for each in answers] == ["cats", "rates"]
+    assert all(len({hit["document"] for hit in each["hits"]}) == 3 for each in answers)
+    late = run("search", "i.relmo", "cats", "--where", "year>=1955", "--json")
+    assert [hit["document"] for hit in json.loads(late.stdout)["hits"]] == ["notes/t.csv#y"]
+    plain = run("search", "i.relmo", "-", stdin=b"cats\n").stdout.decode()
+    assert plain.startswith("# cats\n")
+
+
+def test_a_database_gives_the_hits_that_a_file_gives(run, notes):
+    address = postgres_address()
+    store = f"{address}{'&' if '?' in address else '?'}relmo_index=cli"
+    columns = ("--text", "title", "--text", "body", "--id", "id")
+    for where in (("--out", "i.relmo"), ("--store", store), ("--store", store)):
+        made = run("index", "notes", *where, *columns, "--model", "model", "--json")
+        assert made.returncode == 0, made.stderr
+    assert json.loads(made.stdout)["unchanged"] == 3
+    for more in ((), ("--hybrid",), ("--where", "year<1955")):
+        mine, theirs = (
+            json.loads(run("search", where, "cats chase", "--json", *more).stdout)["hits"]
+            for where in ("i.relmo", store)
+        )
+        scores = [pytest.approx(hit.pop("score"), abs=1e-4) for hit in theirs]
+        assert [hit.pop("score") for hit in mine] == scores
+        assert mine == theirs
+        assert mine
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "said"),
+    [
+        (("index", "notes"), 2, "--out INDEX or --store"),
+        (("index", "notes", "--store", "x.relmo"), 2, "postgresql://"),
+        (("index", "nowhere", "--out", "i"), 2, "no such file"),
+        (("index", "notes", "--out", "i", "--model", "model", "--layer", "x"), 2, "mean, bottom"),
+        (("index", "notes", "--out", "i", "--model", "model", "--strict"), 1, "t.csv, line 2"),
+        (("search", "i.relmo", "cats"), 2, "no such index"),
+        (("search", "i.relmo", " "), 2, "the query is empty"),
+        (("search", "i.relmo", "x", "--where", "year"), 2, "KEY=VALUE"),
+    ],
+)
+def test_errors_are_one_line_and_a_code(run, notes, args, code, said):
+    failed = run(*args)
+    assert failed.returncode == code, failed.stderr
+    assert said in failed.stderr.decode()
+    assert failed.stderr.count(b"\n") == 1

@@ -1,0 +1,41 @@
+"""Conditions as they are typed and as they are given."""
+
+import pytest
+
+from relmo.errors import ConfigError
+from relmo.search.filters import Condition, conditions, parse_where
+
+
+def test_typed_conditions_become_a_mapping():
+    written = ["year>=1950", "year < 1960", "lang=en", 'zip="01"', "open!=true", "a=b=c", "x="]
+    assert parse_where(written) == {
+        "year": {">=": 1950, "<": 1960},
+        "lang": {"=": "en"},
+        "zip": {"=": "01"},
+        "open": {"!=": True},
+        "a": {"=": "b=c"},
+        "x": {"=": ""},
+    }
+
+
+def test_a_mapping_becomes_conditions():
+    assert conditions({"a": 1, "b": ["x", "y"], "c": {">": 2}}) == [
+        Condition("a", "=", (1,)),
+        Condition("b", "=", ("x", "y")),
+        Condition("c", ">", (2,)),
+    ]
+    assert conditions(None) == []
+
+
+@pytest.mark.parametrize("wrong", ["year", "=1", ""])
+def test_what_is_no_condition_is_a_wrong_call(wrong):
+    with pytest.raises(ConfigError, match="KEY=VALUE"):
+        parse_where([wrong])
+
+
+@pytest.mark.parametrize("wrong", [{'a"b': 1}, {"": 1}, {"a": {"~": 1}}, {"a": {"<": None}}])
+def test_conditions_that_cannot_be_are_wrong_calls(wrong):
+    with pytest.raises(ConfigError):
+        conditions(wrong)
+    with pytest.raises(ConfigError):
+        conditions({"a": [["deep"]]})

@@ -1,0 +1,164 @@
+"""An index finds what was put in, keeps what it was told, and forgets what was deleted."""
+
+import threading
+
+import pytest
+
+from relmo.errors import ConfigError, OutputError
+from relmo.search import Document, SemanticIndex, Settings
+from relmo.search.embedded import EmbeddedStore
+
+pytest.importorskip("Stemmer", reason="pip install 'relmo[search]'")
+DOCUMENTS = [
+    Document("loan", "money.txt", "The bank raised rates on loans.", meta={"year": 1950}),
+    Document("river", "water.txt", "We sat on the bank of the river.\n\nFish jumped.", line=3),
+    Document("cat", "animals.txt", "Cats chase mice. Dogs chase cats.", meta={"year": 1960}),
+]
+
+
+@pytest.fixture
+def index(tiny, tmp_path):
+    settings = Settings(passages="sentence")
+    with SemanticIndex.build(tmp_path / "i", DOCUMENTS, settings=settings, elmo=tiny) as built:
+        yield built
+
+
+def found(hits):
+    return [hit.document for hit in hits]
+
+
+def test_a_passage_finds_itself_first(index):
+    for document in DOCUMENTS:
+        hit = index.search(document.text.split("\n")[0].split(". ")[0], k=1)[0]
+        assert hit.document == document.key
+        assert document.text[hit.start : hit.end] == hit.text
+    assert index.counts() == (3, 5)
+    assert len(index) == 5
+
+
+def test_a_hit_says_where_it_stands(index):
+    hit = next(h for h in index.search("Fish jumped.", k=5) if h.text == "Fish jumped.")
+    assert (hit.document, hit.source, hit.line, hit.start, hit.end) == (
+        "river",
+        "water.txt",
+        5,
+        34,
+        46,
+    )
+    assert hit.to_dict()["meta"] == {}
+
+
+def test_hybrid_ranks_what_holds_the_words_first(index):
+    assert found(index.search("mouse chasing cats", k=2, hybrid=True)) == ["cat", "cat"]
+    assert found(index.search("nowhere", k=1, hybrid=True))  # no word of it: vectors alone
+
+
+def test_the_best_passage_of_each_document(index):
+    for hybrid in (False, True):
+        hits = index.search("cats", k=3, by_document=True, hybrid=hybrid)
+        assert sorted(found(hits)) == ["cat", "loan", "river"]
+        assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+
+
+def test_searches_are_filtered(index):
+    assert found(index.search("cats", where={"year": {"<": 1955}})) == ["loan"]
+    assert set(found(index.search("cats", where={"year": 1960}, hybrid=True))) == {"cat"}
+    assert index.search("cats", where={"year": 1}) == []
+    index.update([Document("open", "o", "Open.", meta={"open": True})])
+    assert found(index.search("cats", where={"open": True})) == ["open"]
+    assert index.search("cats", where={"open": 1}) == []
+
+
+def test_a_query_without_words_finds_nothing(index):
+    assert index.search(" ") == []
+    assert index.search(" ", hybrid=True) == []
+    with pytest.raises(ConfigError, match="at least 1"):
+        index.search("x", k=0)
+
+
+def test_adding_a_key_that_is_there_is_refused_and_updating_replaces(index):
+    with pytest.raises(ConfigError, match="use update"):
+        index.add([DOCUMENTS[0]])
+    with pytest.raises(ConfigError, match="use update"):
+        index.add([Document("new", "n", "a"), Document("new", "n", "b")])
+    assert index.update(DOCUMENTS) == 0
+    assert index.update([Document("cat", "animals.txt", "Birds sing.")]) == 1
+    assert index.counts() == (3, 4)
+    assert index.search("Birds sing.", k=1)[0].text == "Birds sing."
+
+
+def test_what_was_deleted_is_not_found(index):
+    index.delete(["cat", "not there"])
+    assert "cat" not in found(index.search("cats", k=10))
+    assert "cat" not in found(index.search("cats", k=10, hybrid=True))
+    assert index.counts() == (2, 3)
+
+
+def test_an_index_opens_again_with_its_own_model(tiny, tmp_path):
+    tiny.save_pretrained(tmp_path / "model")
+    settings = Settings(model=str(tmp_path / "model"))
+    with SemanticIndex.build(tmp_path / "i", iter(DOCUMENTS), settings=settings) as built:
+        before = built.search("cats")
+    with SemanticIndex.open(tmp_path / "i") as again:
+        assert again.search("cats") == before
+
+
+def test_an_index_is_not_built_over_another(tiny, tmp_path):
+    SemanticIndex.build(tmp_path / "i", [], elmo=tiny).close()
+    with pytest.raises(ConfigError, match="already"):
+        SemanticIndex.build(tmp_path / "i", [], elmo=tiny)
+
+
+def test_files_that_are_no_index_are_refused(tiny, tmp_path):
+    with pytest.raises(ConfigError, match="no such index"):
+        SemanticIndex.open(tmp_path / "i", elmo=tiny)
+    (tmp_path / "text").write_text("not SQLite" * 1000)
+    with pytest.raises((ConfigError, OutputError), match="text"):
+        SemanticIndex.open(tmp_path / "text", elmo=tiny)
+    EmbeddedStore(tmp_path / "empty", create=True).close()
+    with pytest.raises(ConfigError, match="no index yet"):
+        SemanticIndex.open(tmp_path / "empty", elmo=tiny)
+    with pytest.raises(OutputError, match="folder"):
+        EmbeddedStore(tmp_path / "no" / "i", create=True)
+
+
+def test_a_reader_sees_what_another_process_writes(index, tiny, tmp_path):
+    with SemanticIndex.open(tmp_path / "i", elmo=tiny) as other:
+        assert "new" not in found(other.search("Birds sing.", k=9))
+        index.add([Document("new", "n", "Birds sing.")])
+        assert found(other.search("Birds sing.", k=1)) == ["new"]
+        index.delete(["new"])
+        assert "new" not in found(other.search("Birds sing.", k=9))
+
+
+def test_compacting_changes_no_hit(tiny, tmp_path):
+    documents = [Document(f"d{i}", "s", f"The bank number {i} of the river.") for i in range(40)]
+    with SemanticIndex.build(tmp_path / "i", documents, elmo=tiny) as index:
+        index.store.replace([], [f"d{i}" for i in range(25)])
+        before = [index.search("bank 30", k=20, hybrid=hybrid) for hybrid in (False, True)]
+        db = index.store._db
+        (rows,) = db.execute("SELECT sum(length(ids)) / 8 FROM segments").fetchone()
+        index.store.tidy()
+        (after,) = db.execute("SELECT sum(length(ids)) / 8 FROM segments").fetchone()
+        assert (rows, after) == (40, 15)
+        assert [index.search("bank 30", k=20, hybrid=h) for h in (False, True)] == before
+        index.delete([document.key for document in documents])
+        assert index.search("bank") == []
+
+
+def test_threads_may_search_while_one_writes(index):
+    wrong = []
+
+    def look():
+        for _ in range(20):
+            if not index.search("cats", k=1, hybrid=True):
+                wrong.append("nothing found")
+
+    threads = [threading.Thread(target=look) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for number in range(20):
+        index.update([Document("n", "n", f"Number {number}.")])
+    for thread in threads:
+        thread.join()
+    assert not wrong

@@ -1,0 +1,162 @@
+"""An index follows its files: only what changed is embedded, and a killed run loses nothing."""
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from relmo.errors import ConfigError, DataError
+from relmo.search import SemanticIndex
+from relmo.search.documents import BadRow
+from relmo.search.embedded import EmbeddedStore
+from relmo.search.sync import index_files
+from relmo.search.tables import Columns
+
+pytest.importorskip("Stemmer", reason="pip install 'relmo[search]'")
+
+
+@pytest.fixture
+def notes(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    for name in "abc":
+        (folder / f"{name}.txt").write_text(f"File {name} of the river bank.\n")
+    rows = [{"id": i, "text": f"Row {i} on the loan.", "year": 1950 + i} for i in range(5)]
+    write_rows(folder / "rows.jsonl", rows)
+    return folder
+
+
+def write_rows(path, rows):
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def follow(tiny, **more):
+    return index_files("i.relmo", ["notes"], elmo=tiny, columns=Columns(id="id"), **more)
+
+
+def held():
+    store = EmbeddedStore("i.relmo")
+    keys = {key for source in store.sources() for key in store.digests(source)}
+    counts = store.counts()
+    store.close()
+    assert counts.documents == len(keys)
+    return keys
+
+
+def test_only_what_changed_is_embedded_again(tiny, notes):
+    first = follow(tiny)
+    assert (first.files, first.documents, first.embedded, first.passages) == (4, 8, 8, 8)
+    again = follow(tiny)
+    assert (again.embedded, again.unchanged, again.deleted) == (0, 8, 0)
+    (notes / "a.txt").write_text("Another text.")
+    (notes / "d.txt").write_text("A new file.")
+    (notes / "b.txt").unlink()
+    write_rows(notes / "rows.jsonl", [{"id": i, "text": f"Row {i} on the loan."} for i in (3, 4)])
+    third = follow(tiny)
+    assert (third.embedded, third.unchanged, third.deleted) == (4, 1, 4)
+    assert held() == {
+        f"notes/{n}" for n in ("a.txt", "c.txt", "d.txt", "rows.jsonl#3", "rows.jsonl#4")
+    }
+
+
+def test_what_lies_elsewhere_stays(tiny, notes, tmp_path):
+    follow(tiny)
+    (tmp_path / "other.txt").write_text("Other.")
+    index_files("i.relmo", ["other.txt"], elmo=tiny)
+    assert len(held()) == 9
+    assert follow(tiny).deleted == 0
+
+
+def test_bad_rows_are_named_counted_and_keep_what_was_there(tiny, notes):
+    follow(tiny)
+    with (notes / "rows.jsonl").open("a") as file:
+        file.write("{broken\n")
+    (notes / "a.txt").write_bytes(b"\xff")
+    (notes / "empty.txt").write_text(" \n")
+    bad: list[BadRow] = []
+    report = follow(tiny, on_bad=bad.append)
+    assert (report.bad, report.empty, report.deleted) == (2, 1, 0)
+    assert [str(row).split(":")[0] for row in bad] == [
+        "notes/a.txt, line 1",
+        "notes/rows.jsonl, line 6",
+    ]
+    assert "notes/a.txt" in held()
+
+
+def test_strict_ends_at_the_first_bad_row(tiny, notes):
+    (notes / "a.txt").write_bytes(b"ok\n\xff")
+    with pytest.raises(DataError, match=r"notes/a.txt, line 2: not UTF-8"):
+        follow(tiny, strict=True)
+
+
+def test_settings_that_contradict_the_index_are_refused(tiny, notes):
+    follow(tiny, settings={"max_words": 50})
+    follow(tiny, settings={"max_words": 50})
+    follow(tiny)
+    with pytest.raises(ConfigError, match="max_words 50, not 60"):
+        follow(tiny, settings={"max_words": 60})
+
+
+def test_a_folder_with_nothing_to_index_is_a_wrong_call(tiny, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "notes").mkdir()
+    with pytest.raises(ConfigError, match="no file that can be indexed"):
+        follow(tiny)
+    assert not (tmp_path / "i.relmo").exists()
+
+
+KILLED = """
+import os, signal, sys, torch
+torch.set_num_threads(1)
+from relmo import Elmo
+from relmo.search import embedded, index, sync
+from relmo.search.tables import Columns
+
+index.BATCH_PASSAGES = 8
+left = int(sys.argv[1])
+replace = embedded.EmbeddedStore.replace
+prepare = embedded.EmbeddedStore._prepare
+
+def count(statement):
+    global left
+    left -= 1
+    if left == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+def traced(self, create):
+    self._db.set_trace_callback(count)
+    prepare(self, create)
+
+def told(self, entries, gone=()):
+    replace(self, entries, gone)
+    print(*(entry.document.key for entry in entries), flush=True)
+
+embedded.EmbeddedStore._prepare, embedded.EmbeddedStore.replace = traced, told
+sync.index_files("i.relmo", ["notes"], elmo=Elmo.from_pretrained("model"), columns=Columns(id="id"))
+"""
+
+
+@pytest.mark.parametrize("statement", [6, 25, 45, 60, 110, 170])
+def test_kill_9_loses_nothing_acknowledged_and_a_new_run_goes_on(tiny, notes, statement):
+    write_rows(
+        notes / "rows.jsonl", [{"id": i, "text": f"Row {i} on the loan."} for i in range(40)]
+    )
+    tiny.save_pretrained("model")
+    command = [sys.executable, "-c", KILLED, str(statement)]
+    killed = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    acknowledged = set(killed.stdout.split())
+    here = held() if Path("i.relmo").stat().st_size and statement > 20 else set()
+    assert acknowledged <= here
+    report = follow(tiny)
+    assert report.unchanged == len(here)
+    assert report.embedded == 43 - len(here)
+    assert len(held()) == report.passages == 43
+    with SemanticIndex.open("i.relmo", elmo=tiny) as resumed:
+        hits = resumed.search("Row 7 on the loan.", k=99)
+        assert len({hit.document for hit in hits}) == len(hits) == 43
+        assert hits[0].document == "notes/rows.jsonl#7"
