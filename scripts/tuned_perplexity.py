@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from relmo.elmo import Elmo
 from relmo.errors import RelmoError
@@ -25,7 +26,6 @@ from relmo.tasks.lm.settings import load_recipe
 from relmo.tasks.parts import Part
 from relmo.tasks.registry import find_task
 from relmo.train.record import write_record
-from relmo.weights.find import read_model
 
 CHANGES = (
     "training.epochs=1", "training.log_every=50", "training.evaluate_every=0", "data.held_out=0",
@@ -37,17 +37,18 @@ FOLDERS = {"litbank": "coref", "ontogum": "coref"}
 """Folders that are not named as their task."""
 
 Words = tuple[str, ...]
+Parts = Mapping[Part, Sequence[Any]]
+"""Examples of each part."""
 
 
-def sentences_of(name: str, data: Path) -> dict[Part, list[Words]]:
-    """Distinct sentences of each part of a task's data, those of training left out of the test."""
-    task = FOLDERS.get(name, name)
-    kind, parts = find_task(task), read_parts(task, data / name)
-    found: dict[Part, list[Words]] = {}
-    for part in ("train", "test"):
-        every = dict.fromkeys(s for e in parts[part] for s in kind.sentences(e) if s)
-        found[part] = [s for s in every if part == "train" or s not in set(found["train"])]
-    return found
+def sentences_of(task: str, parts: Parts) -> tuple[list[Words], list[Words]]:
+    """Distinct sentences to train on, and those of the test part that are not among them."""
+    kind = find_task(task)
+    train, test = (
+        dict.fromkeys(s for e in parts[part] for s in kind.sentences(e) if s)
+        for part in ("train", "test")
+    )
+    return list(train), [s for s in test if s not in train]
 
 
 def first_tokens(sentences: Iterable[Words], limit: int) -> list[list[list[str]]]:
@@ -62,18 +63,17 @@ def first_tokens(sentences: Iterable[Words], limit: int) -> list[list[list[str]]
     return kept
 
 
-def tune(name: str, options: argparse.Namespace) -> dict[str, float]:
+def tune(name: str, parts: Parts, elmo: Elmo, options: argparse.Namespace) -> dict[str, float]:
     """Perplexities of one task's text: NAME_before and NAME_after, and what they rest on."""
-    parts = sentences_of(name, options.data)
-    documents = first_tokens(parts["test"], options.max_tokens)
-    before = Elmo.from_pretrained(options.model, device=options.device)
-    results = {f"{name}_before": before.lm.perplexity(documents, "zero").mean}
+    train, test = sentences_of(FOLDERS.get(name, name), parts)
+    documents = first_tokens(test, options.max_tokens)
+    results = {f"{name}_before": elmo.lm.perplexity(documents, "zero").mean}
     with TemporaryDirectory() as folder:
         text = Path(folder, "train.txt")
-        text.write_text("\n\n".join(" ".join(words) for words in parts["train"]), encoding="utf-8")
+        text.write_text("\n\n".join(" ".join(words) for words in train), encoding="utf-8")
         recipe = load_recipe("small", [*CHANGES, *options.set])
         run = Path(folder, "run")
-        pretrain(recipe, [text], run, init=read_model(options.model), device=options.device)
+        pretrain(recipe, [text], run, init=elmo.files(), device=options.device)
         tuned = Elmo.from_pretrained(run / "model", device=options.device)
         found = tuned.lm.perplexity(documents, "zero")
     results |= {f"{name}_after": found.mean, f"{name}_unknown_rate": found.unknown_rate}
@@ -94,13 +94,13 @@ def main(args: list[str] | None = None) -> None:
     begun, results = time.monotonic(), {}
     facts = {}
     try:
+        elmo = Elmo.from_pretrained(options.model, device=options.device)
         for name in options.tasks.split(","):
-            task = FOLDERS.get(name, name)
-            folder = options.data / name
-            facts[name] = data_facts(task, folder, read_parts(task, folder))
-            results |= tune(name, options)
+            task, folder = FOLDERS.get(name, name), options.data / name
+            parts = read_parts(task, folder)
+            facts[name] = data_facts(task, folder, parts)
+            results |= tune(name, parts, elmo, options)
             print(name, f"{results[f'{name}_before']:.1f} -> {results[f'{name}_after']:.1f}")
-        elmo = Elmo.from_pretrained(options.model)
         record = {
             "task": "tuned-perplexity",
             "elmo": {"name": elmo.config.name, "fingerprint": elmo.fingerprint()},

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from relmo.tasks.data_folder import read_parts
 from relmo.train.record import read_record
 from tests.support.toy_lm import Corpus, Grammar, toy_recipe
 from tests.support.toy_tasks import TOYS
@@ -38,9 +39,9 @@ def test_text_is_predicted_better_after_tuning(model, tmp_path, capsys):
 
 def test_sentences_of_training_are_not_tested_on(tmp_path):
     TOYS["ner"].write_parts(tmp_path / "ner", 40, 40)
-    parts = SCRIPT["sentences_of"]("ner", tmp_path)
-    assert set(parts["train"]).isdisjoint(parts["test"])
-    assert len(set(parts["train"])) == len(parts["train"])
+    train, test = SCRIPT["sentences_of"]("ner", read_parts("ner", tmp_path / "ner"))
+    assert set(train).isdisjoint(test)
+    assert len(set(train)) == len(train)
 
 
 def test_a_folder_that_is_not_there_is_named(model, tmp_path):

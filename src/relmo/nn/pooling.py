@@ -33,6 +33,6 @@ def check_pooling(how: str) -> None:
 
 
 def normalize(vectors: Vectors) -> Vectors:
-    """Each row with length one; a row of zeros stays so. (N, D) -> (N, D)."""
-    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    """Each vector with length one; one of zeros stays so. (..., D) -> (..., D)."""
+    norms = np.linalg.norm(vectors, axis=-1, keepdims=True)
     return np.asarray(vectors / np.where(norms == 0, 1, norms), dtype=np.float32)

@@ -21,7 +21,7 @@ import numpy as np
 
 from relmo.elmo import Elmo
 from relmo.errors import ConfigError, TextError
-from relmo.probes.cosine import unit
+from relmo.nn.pooling import normalize
 from relmo.probes.find import find_files
 from relmo.probes.outcome import Outcome, data_facts
 from relmo.progress import progress
@@ -70,11 +70,12 @@ def measure_layers(elmo: Elmo, sentences: Sequence[Words], seed: int = 0) -> dic
         raise TextError(f"no word stands in {LEAST} sentences or more; give more text")
     some = rng.permutation(table.shape[1])[:RANDOM]
     results: dict[str, float] = {}
-    for layer, vectors in enumerate(table):  # (N, D)
-        units = unit(vectors)
+    for layer, found in enumerate(table):
+        vectors = found.astype(np.float32)  # (N, D)
+        units = normalize(vectors)
         values = {
             "self_similarity": [mean_cosine(units[each]) for each in rows],
-            "intra_sentence": [_to_mean(vectors[a:b]) for a, b in spans],
+            "intra_sentence": [_to_mean(units[a:b], vectors[a:b]) for a, b in spans],
             "explained_variance": [explained_variance(vectors[each]) for each in rows],
             "anisotropy": [mean_cosine(units[some])],
         }
@@ -123,7 +124,6 @@ def explained_variance(vectors: Vectors) -> float:
     return float(powers[-1] / max(powers.sum(), 1e-12))
 
 
-def _to_mean(vectors: Vectors) -> float:
-    """Mean cosine between a sentence's words (T, D) and the mean of their vectors."""
-    mean = unit(vectors.astype(np.float32).mean(0))
-    return float((unit(vectors) @ mean).mean())
+def _to_mean(units: Vectors, vectors: Vectors) -> float:
+    """Mean cosine between a sentence's words, unit (T, D), and the mean of their vectors."""
+    return float((units @ normalize(vectors.mean(0))).mean())

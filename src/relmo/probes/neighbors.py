@@ -17,7 +17,7 @@ import numpy as np
 
 from relmo.elmo import Elmo
 from relmo.errors import TextError
-from relmo.probes.cosine import unit
+from relmo.nn.pooling import normalize
 
 Words = Sequence[str]
 
@@ -68,7 +68,7 @@ def nearest_occurrences(
         any_word: compare with all words, not with the same word alone.
     """
     layer = elmo.config.num_layers - 1 if layer is None else layer
-    query = unit(elmo.embed([list(words)], layers=layer)[0][position])  # (D,)
+    query = normalize(elmo.embed([list(words)], layers=layer)[0][position])  # (D,)
     asked = words[position].lower()
 
     def places(sentence: Words) -> list[int]:
@@ -88,7 +88,7 @@ def nearest_occurrences(
     for number, vectors in enumerate(elmo.embed_stream(with_it(), layers=layer)):  # (T, D)
         sentence = kept[number]
         found = places(sentence)  # (N,)
-        cosines = unit(vectors[found]) @ query  # (N,)
+        cosines = normalize(vectors[found]) @ query  # (N,)
         here = (Occurrence(float(c), sentence, i) for c, i in zip(cosines, found, strict=True))
         best = heapq.nlargest(count, [*best, *here])
         kept[number] = ()  # only the best are held
@@ -102,7 +102,7 @@ def nearest_words(
     others = [w for w in dict.fromkeys(candidates) if w.lower() != word.lower()]
     if not others:
         return []
-    table = unit(elmo.memo.vectors([word, *others]).float().cpu().numpy())  # (1 + words, P)
+    table = normalize(elmo.memo.vectors([word, *others]).float().cpu().numpy())  # (1 + words, P)
     cosines = table[1:] @ table[0]
     order = np.argsort(-cosines, kind="stable")[:count]
     return [(others[i], float(cosines[i])) for i in order]

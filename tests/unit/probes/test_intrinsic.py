@@ -5,19 +5,19 @@ import pytest
 
 from relmo.cli.probe import score_table
 from relmo.errors import ConfigError, TextError
-from relmo.probes.cosine import unit
+from relmo.nn.pooling import normalize
 from relmo.probes.intrinsic import explained_variance, mean_cosine, measure_layers, rows_by_word
 from relmo.probes.run import run_probe
 from relmo.train.record import read_record
 
 
 def test_vectors_have_length_one_and_zeros_stay():
-    found = unit(np.array([[3.0, 4.0], [0.0, 0.0]]))
+    found = normalize(np.array([[3.0, 4.0], [0.0, 0.0]]))
     np.testing.assert_allclose(found, [[0.6, 0.8], [0, 0]], atol=1e-6)
 
 
 def test_mean_cosine_is_that_of_all_pairs():
-    rows = unit(np.random.default_rng(0).normal(size=(6, 4)))
+    rows = normalize(np.random.default_rng(0).normal(size=(6, 4)))
     pairs = [rows[i] @ rows[j] for i in range(6) for j in range(6) if i != j]
     assert mean_cosine(rows) == pytest.approx(np.mean(pairs), abs=1e-6)
     assert mean_cosine(np.tile(rows[:1], (5, 1))) == pytest.approx(1, abs=1e-6)
