@@ -11,10 +11,13 @@ import torch
 from torch import Tensor, nn
 
 from relmo.errors import ConfigError
+from relmo.kernels.select import has_triton
 
 NEVER = -1e4
 """Score of a step that is not allowed, within the loss: e to that power is 0, yet its gradient is
 a number, which that of -inf is not."""
+MAX_TAGS = 128
+"""More are not summed by one kernel, whose registers they would overflow."""
 
 
 class Crf(nn.Module):
@@ -133,6 +136,17 @@ def _log_sum(
     scores: Tensor, mask: Tensor, transitions: Tensor, start: Tensor, end: Tensor
 ) -> Tensor:
     """Log of the sum of exp(score) over all sequences, (B,)."""
+    if has_triton(scores) and scores.dtype == torch.float32 and scores.shape[2] <= MAX_TAGS:
+        from relmo.kernels.triton_crf import log_sum
+
+        return log_sum(scores, mask.sum(1).clamp(min=1), transitions, start, end)
+    return plain_log_sum(scores, mask, transitions, start, end)
+
+
+def plain_log_sum(
+    scores: Tensor, mask: Tensor, transitions: Tensor, start: Tensor, end: Tensor
+) -> Tensor:
+    """The same, a token at a time."""
     first, *others = scores.unbind(1)  # slices one by one would each have a gradient of full size
     total = first + start  # (B, K): of all sequences that end in each tag
     for own, there in zip(others, mask.unsqueeze(2).unbind(1)[1:], strict=True):

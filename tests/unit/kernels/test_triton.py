@@ -20,6 +20,7 @@ from relmo.errors import ConfigError
 from relmo.kernels import reference
 from relmo.kernels.reference import LstmWeights
 from relmo.nn.bilm import BiLM, initialize
+from relmo.nn.crf import NEVER, plain_log_sum
 
 TOLERANCE = {torch.float32: 2e-6, torch.bfloat16: 2e-2}
 """Largest error allowed in any tensor, relative in norm."""
@@ -52,8 +53,16 @@ ENGINE_CASES = {  # clips, layers, skips
     "engine, clips": (0.3, 2, True),
     "engine, three layers without skips": (None, 3, False),
 }
+CRF_CASES = {  # lengths, tags, size of the scores
+    "crf, sentences of many lengths": ((4, 1, 7, 2), 5, 1.0),
+    "crf, hardly a token": ((1, 2), 3, 1.0),
+    "crf, a full block": ((3, 2), 16, 1.0),
+    "crf, more than one block of tags": ((3, 5), 17, 1.0),
+    "crf, scores beyond what exp can hold": ((6, 3), 4, 100.0),
+}
 WEIGHTS = LstmWeights._fields
 SOFTMAX_INPUTS = ("hidden", "target", "target_bias", "negatives", "negative_bias")
+CRF_INPUTS = ("scores", "transitions", "start", "end")
 
 pytestmark = pytest.mark.skipif(
     find_spec("triton") is None, reason="Triton is not installed: pip install triton"
@@ -90,6 +99,13 @@ def test_the_sampled_loss_and_its_gradients_are_plain_torchs(case, interpreted):
     assert max(errors.values()) < TOLERANCE[torch.float32], errors
 
 
+@pytest.mark.parametrize("case", CRF_CASES)
+def test_sums_over_sequences_of_tags_and_their_gradients_are_the_plain_loops(case, interpreted):
+    errors = interpreted[case]
+    assert set(errors) == {"sums", *(f"d {name}" for name in CRF_INPUTS)}
+    assert max(errors.values()) < TOLERANCE[torch.float32], errors
+
+
 @pytest.mark.parametrize("case", ENGINE_CASES)
 def test_the_engine_reads_as_the_bilm_does(case, interpreted):
     assert interpreted[case].keys() == {"values", "h", "c", "from a state"}
@@ -107,6 +123,7 @@ def test_what_the_kernels_cannot_do_is_refused(interpreted):
         "a second backward pass": "RuntimeError",
         "a gradient of the lstm's gradient": "RuntimeError",
         "a gradient of the softmax's gradient": "RuntimeError",
+        "a gradient of the crf's gradient": "RuntimeError",
     }
 
 
@@ -141,6 +158,14 @@ def test_on_a_gpu_the_engine_reads_as_the_bilm_does(dtype):
 def test_on_a_gpu_the_sampled_loss_in_bfloat16_is_near_plain_torch_in_float32(S):
     errors = softmax_errors(100, S, 64, 64, 1.0, "cuda", torch.bfloat16)
     assert max(errors.values()) < TOLERANCE[torch.bfloat16], errors
+
+
+@pytest.mark.gpu
+@needs_cuda
+@pytest.mark.parametrize("num_tags", [9, 17, 50, 128])
+def test_on_a_gpu_sums_over_sequences_of_tags_are_the_plain_loops(num_tags):
+    errors = crf_errors((60, 113, 1, 30), num_tags, 3.0, "cuda")
+    assert max(errors.values()) < TOLERANCE[torch.float32], errors
 
 
 def lstm_inputs(T, B, P, H, layout, device, dtype):
@@ -243,6 +268,28 @@ def softmax_errors(N, S, P, rows, size, device, dtype):
     return {name: error(*pair) for name, pair in zip(names, pairs, strict=True)}
 
 
+def crf_errors(lengths, num_tags, size, device):
+    """How far sums over all sequences and their gradients are from the plain loop in float64."""
+    from relmo.kernels import triton_crf
+
+    generator = torch.Generator().manual_seed(4)
+    B, T, K = len(lengths), max(lengths), num_tags
+    shapes = (B, T, K), (K, K), (K,), (K,)
+    given = [size * torch.randn(shape, generator=generator) for shape in shapes]
+    given[1][0, 1:] = NEVER  # what may follow the first tag
+    given = [tensor.to(device).requires_grad_() for tensor in given]
+    exact = [tensor.detach().double().requires_grad_() for tensor in given]
+    counts = torch.tensor(lengths, device=device)
+    found = triton_crf.log_sum(given[0], counts, *given[1:])
+    wanted = plain_log_sum(exact[0], torch.arange(T, device=device) < counts[:, None], *exact[1:])
+    pull = torch.arange(1.0, B + 1, device=device)
+    gradients = torch.autograd.grad(found, given, pull)
+    wanted_gradients = torch.autograd.grad(wanted, exact, pull.double())
+    names = ["sums", *(f"d {name}" for name in CRF_INPUTS)]
+    pairs = zip([found, *gradients], [wanted, *wanted_gradients], strict=True)
+    return {name: error(*pair) for name, pair in zip(names, pairs, strict=True)}
+
+
 def plain_sampled_loss(hidden, target, target_bias, negatives, negative_bias, hits, scale):
     own = (hidden * target).sum(-1) + target_bias  # (N,)
     scores = hidden @ negatives.T + negative_bias  # (N, S)
@@ -259,6 +306,7 @@ def error(found, wanted) -> float:
 
 def refusals() -> dict[str, str]:
     """What each thing that the kernels cannot do raises."""
+    from relmo.kernels.triton_crf import log_sum
     from relmo.kernels.triton_lstm import paired_lstm
     from relmo.kernels.triton_softmax import sampled_loss
 
@@ -282,11 +330,17 @@ def refusals() -> dict[str, str]:
         loss = sampled_loss(hidden, torch.ones(2, 3), ones, torch.ones(2, 3), ones, hits, ones)
         torch.autograd.grad(loss, hidden, create_graph=True)[0].sum().backward()
 
+    def gradient_of_the_crfs_gradient():
+        scores, ones = torch.ones(1, 2, 3, requires_grad=True), torch.ones(3)
+        sums = log_sum(scores, torch.tensor([2]), torch.ones(3, 3), ones, ones)
+        torch.autograd.grad(sums, scores, create_graph=True)[0].sum().backward()
+
     return {
         "no projection": raised(without_projection),
         "a second backward pass": raised(backward_twice),
         "a gradient of the lstm's gradient": raised(gradient_of_the_lstms_gradient),
         "a gradient of the softmax's gradient": raised(gradient_of_the_softmaxs_gradient),
+        "a gradient of the crf's gradient": raised(gradient_of_the_crfs_gradient),
     }
 
 
@@ -304,6 +358,7 @@ def all_errors() -> dict[str, dict[str, float] | dict[str, str]]:
         **{case: lstm_errors(*sizes, *exact) for case, sizes in LSTM_CASES.items()},
         **{case: softmax_errors(*sizes, *exact) for case, sizes in SOFTMAX_CASES.items()},
         **{case: engine_errors(*sizes, *exact) for case, sizes in ENGINE_CASES.items()},
+        **{case: crf_errors(*sizes, "cpu") for case, sizes in CRF_CASES.items()},
         "engine in bfloat16": engine_errors(None, 2, True, *coarse),
         "lstm in bfloat16": lstm_errors(4, 3, 16, 24, None, None, "plain", *coarse),
         "softmax in bfloat16": softmax_errors(20, 50, 16, 8, 1.0, *coarse),
