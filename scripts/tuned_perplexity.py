@@ -5,13 +5,15 @@
 
 DATA holds a folder for each task, as `relmo train` takes it. The biLM is trained on the words of
 the training part for one epoch, the vocabulary of its softmax kept, and scored on the test part
-before and after, each sentence from a zero state. OUTPUT/run.json is the record; models are thrown
-away. Needs torch, numpy and safetensors alone.
+before and after, each sentence from a zero state. OUTPUT/run.json is the record. Tuned models are
+thrown away, or kept as FOLDER/NAME with --keep FOLDER, for `relmo train --elmo`. Needs torch, numpy
+and safetensors alone.
 """
 
 from __future__ import annotations
 
 import argparse
+import shutil
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -71,11 +73,14 @@ def tune(name: str, parts: Parts, elmo: Elmo, options: argparse.Namespace) -> di
     with TemporaryDirectory() as folder:
         text = Path(folder, "train.txt")
         text.write_text("\n\n".join(" ".join(words) for words in train), encoding="utf-8")
-        recipe = load_recipe("small", [*CHANGES, *options.set])
+        own = f"model.name={elmo.config.name}-{name}"
+        recipe = load_recipe("small", [*CHANGES, own, *options.set])
         run = Path(folder, "run")
         pretrain(recipe, [text], run, init=elmo.files(), device=options.device)
         tuned = Elmo.from_pretrained(run / "model", device=options.device)
         found = tuned.lm.perplexity(documents, "zero")
+        if options.keep is not None:
+            shutil.copytree(run / "model", options.keep / name)
     results |= {f"{name}_after": found.mean, f"{name}_unknown_rate": found.unknown_rate}
     return results | {f"{name}_tokens": float(sum(len(d[0]) for d in documents))}
 
@@ -89,6 +94,7 @@ def main(args: list[str] | None = None) -> None:
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--max-tokens", type=int, default=20_000, help="of each test part")
     parser.add_argument("--set", action="append", default=[], metavar="section.key=value")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="for the tuned models")
     parser.add_argument("--device")
     options = parser.parse_args(args)
     begun, results = time.monotonic(), {}

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from relmo.elmo import Elmo
 from relmo.tasks.data_folder import read_parts
 from relmo.train.record import read_record
 from tests.support.toy_lm import Corpus, Grammar, toy_recipe
@@ -28,12 +29,16 @@ def test_text_is_predicted_better_after_tuning(model, tmp_path, capsys):
     SCRIPT["main"]([
         "--model", str(model), "--data", str(tmp_path), "--tasks", "ner", "--device", "cpu",
         "--output", str(tmp_path / "out"), "--max-tokens", "50", *changes,
+        "--keep", str(tmp_path / "kept"),
     ])  # fmt: skip
     record = read_record(tmp_path / "out" / "run.json")
     found = record["results"]
     assert found["ner_after"] < found["ner_before"]
     assert f"ner {found['ner_before']:.1f} -> {found['ner_after']:.1f}" in capsys.readouterr().out
     assert record["data"]["ner"]["files"]["train"]["sha256"]
+    kept = Elmo.from_pretrained(tmp_path / "kept" / "ner")
+    assert kept.config.name == f"{record['elmo']['name']}-ner"
+    assert kept.lm is not None
     assert str(tmp_path) not in (tmp_path / "out" / "run.json").read_text()
 
 

@@ -108,7 +108,7 @@ class TokenInput(nn.Module):
         self.static.weight.requires_grad_(settings.tune_static)
         self.letters = _Letters(settings, num_letters) if settings.letters else None
         self.dropout = nn.Dropout(settings.dropout)
-        self.elmo_dropout = nn.Dropout(settings.elmo_dropout)
+        self.elmo_dropout: nn.Module = nn.Dropout(settings.elmo_dropout)
         places = PLACES[settings.place] if elmo_shape else ()
         num_layers, self.elmo_width = elmo_shape or (0, 0)
         mixed = num_layers if settings.layers == "mix" else 1

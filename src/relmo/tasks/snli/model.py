@@ -38,17 +38,41 @@ class SnliSettings:
     dropped from one sentence and not from the other hides which words are the same."""
     output_dropout: float = 0.3
     """Before the last two layers."""
+    is_dropout_shared: bool = False
+    """Drop the same features at all tokens of a pair, ELMo's among them, so that what is compared
+    can still be compared."""
     aligned_by: Literal["all", "encoder"] = "all"
     """What says which words of the two sentences belong together: all that stands there after the
     encoder, or its own output without ELMo beside it."""
 
     def __post_init__(self) -> None:
         check_whole(self, LEAST)
+        for name in ("is_dropout_shared",):
+            if not isinstance(getattr(self, name), bool):
+                raise ConfigError(f"{name} is {getattr(self, name)!r}; write true or false")
         if self.aligned_by not in ("all", "encoder"):
             raise ConfigError(f"aligned_by is {self.aligned_by!r}; choose all or encoder")
         for name in ("dropout", "output_dropout"):
             if not 0 <= getattr(self, name) < 1:
                 raise ConfigError(f"{name} is {getattr(self, name)}; a share below 1 is needed")
+
+
+class PairDropout(nn.Module):
+    """Drops the same features at every token of both sentences of a pair: (2B, T, F) -> the same.
+
+    The first B rows are the premises, the others their hypotheses.
+    """
+
+    def __init__(self, share: float) -> None:
+        super().__init__()
+        self.share = share
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Drop features, in training."""
+        if not self.training or self.share == 0:
+            return x
+        kept = torch.empty_like(x[: len(x) // 2, :1]).bernoulli_(1 - self.share)  # (B, 1, F)
+        return x * torch.cat([kept, kept]) / (1 - self.share)
 
 
 class SnliModel(nn.Module):
@@ -64,7 +88,10 @@ class SnliModel(nn.Module):
         super().__init__()
         s = settings
         self.tokens, self.aligned_by = tokens, s.aligned_by
-        self.dropout = nn.Dropout(s.dropout)
+        self.dropout: nn.Module = nn.Dropout(s.dropout)
+        if s.is_dropout_shared:
+            self.dropout = PairDropout(s.dropout)
+            tokens.elmo_dropout = PairDropout(tokens.settings.elmo_dropout)
         width = s.hidden_width or tokens.width
         self.hidden = rectified(tokens.width, width) if s.hidden_width else nn.Identity()
         self.encoder = Encoder(width, s.cell_width)

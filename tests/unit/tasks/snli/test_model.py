@@ -1,0 +1,37 @@
+"""What is dropped from a pair of sentences."""
+
+import torch
+
+from relmo.nn.blocks.tokens import InputSettings, TokenInput
+from relmo.tasks.snli.model import PairDropout, SnliModel, SnliSettings
+
+
+def test_a_pair_loses_the_same_features_at_every_token():
+    torch.manual_seed(0)
+    dropout = PairDropout(0.5).train()
+    kept = dropout(torch.ones(6, 4, 32)) != 0  # three premises, then their hypotheses
+    assert torch.equal(kept[:3], kept[3:])
+    assert torch.equal(kept, kept[:, :1].expand_as(kept))
+    assert not torch.equal(kept[0], kept[1])
+
+
+def test_what_is_kept_makes_up_for_what_is_dropped():
+    torch.manual_seed(0)
+    assert set(PairDropout(0.75).train()(torch.ones(4, 2, 64)).unique().tolist()) == {0.0, 4.0}
+
+
+def test_nothing_is_dropped_outside_training():
+    x = torch.randn(4, 3, 5)
+    assert torch.equal(PairDropout(0.5).eval()(x), x)
+    assert torch.equal(PairDropout(0.0).train()(x), x)
+
+
+def test_a_model_shares_dropout_where_it_is_asked_to():
+    for is_shared in (True, False):
+        tokens = TokenInput(InputSettings(elmo_dropout=0.4), torch.zeros(3, 2), elmo_shape=(3, 4))
+        settings = SnliSettings(
+            cell_width=2, composition_width=2, hidden_width=2, is_dropout_shared=is_shared
+        )
+        model = SnliModel(settings, tokens, 3)
+        found = [isinstance(each, PairDropout) for each in (model.dropout, tokens.elmo_dropout)]
+        assert found == [is_shared, is_shared]
