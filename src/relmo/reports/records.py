@@ -1,7 +1,8 @@
 """run.json -> Run -> Group: what was measured, and which measurements belong together.
 
 Runs of one data set, model, share of the training data and recipe that differ in their seed alone
-are a group. Of several groups the development part chooses: the one with the highest mean score.
+are a group. Of several groups those with the most seeds count, three being enough, and of these the
+development part chooses: the one with the highest mean score.
 """
 
 from __future__ import annotations
@@ -31,6 +32,11 @@ ELMO_ONLY = "place", "layers", "l2", "elmo_dropout", "finetune"
 """Of a recipe's input: what means nothing to a baseline."""
 NO_SETTING = "training.seed", "training.log_every", "training.checkpoint_every", "batch.share"
 """Of a recipe: what is no setting of the model, or stands elsewhere in the record."""
+
+ADDED = {"snli": {"model.aligned_by": "all", "model.is_dropout_shared": False}}
+"""Settings that a task's first records lack, and how they were run."""
+ENOUGH_SEEDS = 3
+"""One lucky seed of a setting that was tried once does not beat the mean of so many."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +89,8 @@ class Run:
             idle += [f"input.{key}" for key in ELMO_ONLY]
         elif flat.get("input.layers") == "top":
             idle.append("input.l2")  # one layer has nothing to weigh
-        return {key: value for key, value in flat.items() if key not in idle}
+        every = {**ADDED.get(self.task, {}), **flat}
+        return {key: value for key, value in every.items() if key not in idle}
 
 
 @dataclass(frozen=True, order=True)
@@ -201,7 +208,7 @@ def select(
         for group in groups
         if (group.dataset, group.elmo, group.share) == (dataset, elmo, share) and keep(group)
     ]
-    return sorted(own, key=lambda group: -group.mean("dev"))
+    return sorted(own, key=lambda g: (-min(len(g.runs), ENOUGH_SEEDS), -g.mean("dev")))
 
 
 def error_reduction(before: float, after: float) -> float:
