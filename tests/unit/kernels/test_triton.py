@@ -20,6 +20,7 @@ from relmo.errors import ConfigError
 from relmo.kernels import reference
 from relmo.kernels.reference import LstmWeights
 from relmo.nn.bilm import BiLM, initialize
+from relmo.nn.blocks.encoder import Encoder, split_layer
 from relmo.nn.crf import NEVER, plain_log_sum
 
 TOLERANCE = {torch.float32: 2e-6, torch.bfloat16: 2e-2}
@@ -60,8 +61,21 @@ CRF_CASES = {  # lengths, tags, size of the scores
     "crf, more than one block of tags": ((3, 5), 17, 1.0),
     "crf, scores beyond what exp can hold": ((6, 3), 4, 100.0),
 }
+RECURRENT_CASES = {  # kind, width, features, lengths
+    "a narrow lstm": ("lstm", 5, 7, (4, 1, 6, 2)),
+    "a narrow gru": ("gru", 5, 7, (4, 1, 6, 2)),
+    "an lstm of more than a tile": ("lstm", 3, 70, (3, 2)),
+    "a gru of several tiles": ("gru", 3, 130, (3, 2)),
+    "an lstm of sentences without words": ("lstm", 3, 5, (0, 2, 0)),
+    "a gru of more than one program": ("gru", 3, 5, (2,) * 17 + (5, 0, 3)),
+}
 WEIGHTS = LstmWeights._fields
 SOFTMAX_INPUTS = ("hidden", "target", "target_bias", "negatives", "negative_bias")
+RECURRENT_NAMES = (
+    "outputs", "d x",
+    *(f"d {name}_l0{end}" for end in ("", "_reverse")
+      for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")),
+)  # fmt: skip
 CRF_INPUTS = ("scores", "transitions", "start", "end")
 
 pytestmark = pytest.mark.skipif(
@@ -103,6 +117,13 @@ def test_the_sampled_loss_and_its_gradients_are_plain_torchs(case, interpreted):
 def test_sums_over_sequences_of_tags_and_their_gradients_are_the_plain_loops(case, interpreted):
     errors = interpreted[case]
     assert set(errors) == {"sums", *(f"d {name}" for name in CRF_INPUTS)}
+    assert max(errors.values()) < TOLERANCE[torch.float32], errors
+
+
+@pytest.mark.parametrize("case", RECURRENT_CASES)
+def test_a_recurrent_layer_and_its_gradients_are_torchs_own(case, interpreted):
+    errors = interpreted[case]
+    assert tuple(errors) == RECURRENT_NAMES
     assert max(errors.values()) < TOLERANCE[torch.float32], errors
 
 
@@ -158,6 +179,29 @@ def test_on_a_gpu_the_engine_reads_as_the_bilm_does(dtype):
 def test_on_a_gpu_the_sampled_loss_in_bfloat16_is_near_plain_torch_in_float32(S):
     errors = softmax_errors(100, S, 64, 64, 1.0, "cuda", torch.bfloat16)
     assert max(errors.values()) < TOLERANCE[torch.bfloat16], errors
+
+
+@pytest.mark.gpu
+@needs_cuda
+@pytest.mark.parametrize("kind", ["lstm", "gru"])
+@pytest.mark.parametrize("features", [7, 90, 200, 300])
+def test_on_a_gpu_a_recurrent_layer_is_torchs_own(kind, features):
+    lengths = (60, 1, 0, *range(3, 43))
+    errors = recurrent_errors(kind, 50, features, lengths, "cuda", exact=True)
+    assert max(errors.values()) < 1e-5, errors  # sums over 60 steps
+    errors = recurrent_errors(kind, 50, features, lengths, "cuda", exact=False)
+    assert max(errors.values()) < TOLERANCE[torch.bfloat16], errors
+
+
+@pytest.mark.gpu
+@needs_cuda
+def test_on_a_gpu_an_encoder_reads_as_torch_does():
+    torch.manual_seed(0)
+    encoder = Encoder(20, 30, num_layers=2).cuda()
+    x, lengths = torch.randn(5, 9, 20, device="cuda"), torch.tensor([9, 3, 0, 1, 7])
+    found = encoder(x, lengths)
+    wanted = encoder.cpu()(x.cpu(), lengths) * (torch.arange(9) < lengths[:, None])[..., None]
+    assert error(found.cpu(), wanted) < 2e-3  # products of float16
 
 
 @pytest.mark.gpu
@@ -268,6 +312,34 @@ def softmax_errors(N, S, P, rows, size, device, dtype):
     return {name: error(*pair) for name, pair in zip(names, pairs, strict=True)}
 
 
+def recurrent_errors(kind, width, features, lengths, device, exact):
+    """How far outputs and gradients are from torch's own layer on a CPU in float64."""
+    from relmo.kernels.triton_recurrent import recurrent_layer
+
+    torch.manual_seed(5)
+    layer = (torch.nn.LSTM if kind == "lstm" else torch.nn.GRU)(width, features, bidirectional=True)
+    N, counts = sum(lengths), torch.tensor(lengths)
+    x, pull = torch.randn(N, width), torch.randn(N, 2 * features)
+    starts = counts.cumsum(0) - counts
+
+    def gradients(outputs, tokens):
+        return torch.autograd.grad(outputs, (tokens, *layer.parameters()), pull.to(outputs))
+
+    layer.double()
+    tokens = x.double().requires_grad_()
+    wanted = torch.cat([layer(each)[0] for each in tokens.split(lengths) if len(each)])
+    wanted = [wanted, *gradients(wanted, tokens)]
+    layer.float().to(device)
+    tokens = x.to(device).requires_grad_()
+    places = (each.int().to(device) for each in (starts, counts))
+    found = recurrent_layer(*split_layer(layer, tokens), *places, exact).flatten(1)
+    found = [found, *gradients(found, tokens)]
+    return {
+        name: error(ours.cpu(), theirs)
+        for name, ours, theirs in zip(RECURRENT_NAMES, found, wanted, strict=True)
+    }
+
+
 def crf_errors(lengths, num_tags, size, device):
     """How far sums over all sequences and their gradients are from the plain loop in float64."""
     from relmo.kernels import triton_crf
@@ -359,6 +431,10 @@ def all_errors() -> dict[str, dict[str, float] | dict[str, str]]:
         **{case: softmax_errors(*sizes, *exact) for case, sizes in SOFTMAX_CASES.items()},
         **{case: engine_errors(*sizes, *exact) for case, sizes in ENGINE_CASES.items()},
         **{case: crf_errors(*sizes, "cpu") for case, sizes in CRF_CASES.items()},
+        **{
+            case: recurrent_errors(*sizes, "cpu", exact=True)
+            for case, sizes in RECURRENT_CASES.items()
+        },
         "engine in bfloat16": engine_errors(None, 2, True, *coarse),
         "lstm in bfloat16": lstm_errors(4, 3, 16, 24, None, None, "plain", *coarse),
         "softmax in bfloat16": softmax_errors(20, 50, 16, 8, 1.0, *coarse),

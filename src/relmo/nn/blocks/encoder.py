@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import cast
 
 import torch
@@ -9,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
 from relmo.kernels.packing import pack
+from relmo.kernels.select import has_triton
 from relmo.nn.transfer import onto
 
 
@@ -60,13 +62,63 @@ class Encoder(nn.Module):
     def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
         """Read sentences whose row b has lengths[b] tokens; lengths (B,) stand on the CPU."""
         B, T, _ = x.shape
-        plan = pack(lengths.clamp(min=1), T)  # packing wants a token in every row
-        places, alive = onto(plan.ahead, x.device), torch.tensor(plan.alive)  # (N,), (T,)
+        if has_triton(x) and lengths.any():
+            places, read = _in_one_kernel(lengths, T, x.device)
+        else:
+            places, read = _packed(lengths, T, x.device)
         for layer in self.layers:
-            tokens = take(self.dropout(x), places)  # (N, ·)
-            h = run_packed(layer, PackedSequence(tokens, alive)).data  # (N, 2H)
+            h = read(layer, take(self.dropout(x), places))  # (N, 2H)
             x = put(h, places, B, T)
         return x  # (B, T, 2H)
+
+
+Reader = Callable[[nn.Module, Tensor], Tensor]
+"""Reads tokens (N, E) with a recurrent layer, both ways: (N, 2H)."""
+
+
+def _packed(lengths: Tensor, T: int, device: torch.device) -> tuple[Tensor, Reader]:
+    """Places of the N tokens, step by step, and how torch's own layers read them."""
+    plan = pack(lengths.clamp(min=1), T)  # packing wants a token in every row
+    alive = torch.tensor(plan.alive)  # (T,)
+
+    def read(layer: nn.Module, tokens: Tensor) -> Tensor:
+        return run_packed(layer, PackedSequence(tokens, alive)).data
+
+    return onto(plan.ahead, device), read
+
+
+def _in_one_kernel(lengths: Tensor, T: int, device: torch.device) -> tuple[Tensor, Reader]:
+    """Places of the N tokens, sentence by sentence, and how one kernel reads them all."""
+    from relmo.kernels.triton_recurrent import recurrent_layer
+
+    starts = lengths.cumsum(0) - lengths  # (B,)
+    row = torch.repeat_interleave(lengths)  # (N,)
+    places = row * T + torch.arange(len(row)) - starts[row]  # (N,)
+    where = onto(torch.stack([starts, lengths]).int(), device)  # (2, B)
+
+    def read(layer: nn.Module, tokens: Tensor) -> Tensor:
+        with torch.autocast(device.type, enabled=False):
+            products, weight, bias = split_layer(cast("nn.LSTM", layer), tokens.float())
+            return recurrent_layer(products, weight, bias, where[0], where[1]).flatten(1)
+
+    return onto(places, device), read
+
+
+def split_layer(layer: nn.LSTM | nn.GRU, tokens: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """What a layer that reads both ways makes of tokens (N, E) before any step: (N, 2, GH).
+
+    And its weights of the step before (2, GH, H), and the bias that stays with them: (2, H) of a
+    GRU's candidate, (2, 0) of an LSTM.
+    """
+    H = layer.hidden_size
+    inner, outer, inner_bias, outer_bias = (
+        torch.stack([getattr(layer, f"{name}_l0{end}") for end in ("", "_reverse")])
+        for name in ("weight_hh", "weight_ih", "bias_hh", "bias_ih")
+    )
+    apart = len(inner_bias[0]) - (H if isinstance(layer, nn.GRU) else 0)
+    bias = outer_bias + nn.functional.pad(inner_bias[:, :apart], (0, len(inner_bias[0]) - apart))
+    products = nn.functional.linear(tokens, outer.flatten(0, 1), bias.flatten())
+    return products.view(len(tokens), 2, -1), inner, inner_bias[:, apart:]
 
 
 def take(x: Tensor, places: Tensor) -> Tensor:
