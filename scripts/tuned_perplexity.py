@@ -107,16 +107,16 @@ def main(args: list[str] | None = None) -> None:
             facts[name] = data_facts(task, folder, parts)
             results |= tune(name, parts, elmo, options)
             print(name, f"{results[f'{name}_before']:.1f} -> {results[f'{name}_after']:.1f}")
-        record = {
-            "task": "tuned-perplexity",
-            "elmo": {"name": elmo.config.name, "fingerprint": elmo.fingerprint()},
-            "data": facts,
-            "settings": [*CHANGES, *options.set],
-            "seconds": round(time.monotonic() - begun, 1),
-            "results": results,
-        }
-        options.output.mkdir(parents=True, exist_ok=True)
-        write_record(options.output / "run.json", record)
+            record = {
+                "task": "tuned-perplexity",
+                "elmo": {"name": elmo.config.name, "fingerprint": elmo.fingerprint()},
+                "data": facts,
+                "settings": [*CHANGES, *options.set],
+                "seconds": round(time.monotonic() - begun, 1),
+                "results": results,
+            }
+            options.output.mkdir(parents=True, exist_ok=True)
+            write_record(options.output / "run.json", record)  # of all tasks so far
     except RelmoError as error:
         raise SystemExit(str(error)) from error
 

@@ -8,8 +8,8 @@ N tokens stand sentence after sentence, without padding. R sentences, D directio
 
     products (N, D, GH) of the inputs, + h W of the step before -> gates -> outputs (N, D, H)
 
-Gates are kept for the way back as four blocks, which is what a GRU's candidate needs too: its
-products with the input and with the state before are apart.
+Gates are kept for the way back as four blocks; a GRU fills the fourth since the products of its
+candidate with the input and with the state before are apart.
 """
 
 from __future__ import annotations
@@ -92,10 +92,10 @@ class _RecurrentLayer(torch.autograd.Function):
         )  # fmt: skip
         before = _before(outputs, starts, lengths)  # (N, D, H)
         d_gates = d_gates.view(N, D, BLOCKS, H)
-        of_state = d_gates[:, :, [0, 1, 3]] if is_gru else d_gates  # (N, D, G, H)
-        d_weight = torch.einsum("ndx, ndh -> dxh", of_state.flatten(2), before)
-        d_bias = d_gates[:, :, 3].sum(0) if is_gru else gates.new_zeros(D, 0)
-        return d_gates[:, :, :G].flatten(2), d_weight, d_bias, None, None, None
+        d_products = d_gates[:, :, [0, 1, 3]] if is_gru else d_gates  # (N, D, G, H)
+        d_weight = torch.einsum("ndx, ndh -> dxh", d_gates[:, :, :G].flatten(2), before)
+        d_bias = d_gates[:, :, 2].sum(0) if is_gru else gates.new_zeros(D, 0)
+        return d_products.flatten(2), d_weight, d_bias, None, None, None
 
 
 def _tiles(weight: Tensor, dtype: torch.dtype) -> Tensor:
@@ -232,8 +232,8 @@ def _backward(
                 d_c = d_h * (1 - b) * (1 - c * c)
                 tl.store(found, d_c * d * a * (1 - a), mask=there)
                 tl.store(found + H, d_h * (old - c) * b * (1 - b), mask=there)
-                tl.store(found + 2 * H, d_c, mask=there)
-                tl.store(found + 3 * H, d_c * a, mask=there)
+                tl.store(found + 2 * H, d_c * a, mask=there)
+                tl.store(found + 3 * H, d_c, mask=there)
                 tl.store(carried + state, d_h * b, mask=there)
             else:
                 old = tl.load(cells + before[:, None] + here[None, :], mask=seen, other=0.0)
@@ -256,8 +256,7 @@ def _backward(
                 found = d_gates + 4 * at[:, None] + from_[None, :]
                 tile = weight + from_[:, None] * W + here[None, :]
                 for gate in tl.static_range(G):
-                    block: tl.constexpr = 3 if IS_GRU and gate == 2 else gate
-                    g = tl.load(found + block * H, mask=known, other=0.0)
+                    g = tl.load(found + gate * H, mask=known, other=0.0)
                     g = g.to(weight.dtype.element_ty)
                     w = tl.load(tile + gate * W * W)
                     total = tl.dot(g, w, total, input_precision="ieee")
