@@ -8,7 +8,8 @@ cos(a, b) > cos(a, c) between the vectors of the word itself; a tie counts one h
 score 50 % by construction.
 
 The headline figure, fixed before any trained model was scored, is that of the top layer over all
-words. The other readings are printed beside it. Output is Markdown.
+words. The other readings are printed beside it; `sense_vectors` (relmo/nn/senses.py) came later and
+was chosen by other text. Output is Markdown.
 
 Shapes: N sentences of one word, L LSTM layers, R readings of the layers, D width.
 """
@@ -126,7 +127,8 @@ def score_triples(similarity: np.ndarray, labels: np.ndarray) -> tuple[float, in
 def reading_names(num_layers: int) -> list[str]:
     """What `read_layers` hands out, of a model that has this many layers, layer 0 included."""
     top = num_layers - 1
-    return [*(f"layer {k}" for k in range(num_layers)), f"mean 1–{top}", f"mean 0–{top}"]
+    layers = [f"layer {k}" for k in range(num_layers)]
+    return [*layers, f"mean 1–{top}", f"mean 0–{top}", "sense_vectors"]
 
 
 def read_layers(layers: np.ndarray) -> np.ndarray:
@@ -134,9 +136,10 @@ def read_layers(layers: np.ndarray) -> np.ndarray:
     return np.stack([*layers, layers[1:].mean(0), layers.mean(0)])
 
 
-def score_word(word: AmbiguousWord, layers: np.ndarray) -> WordScore:
-    """The score of a word from the vectors (L + 1, N, D) it has in its sentences."""
-    found = [score_triples(cosines(vectors), word.labels) for vectors in read_layers(layers)]
+def score_word(word: AmbiguousWord, layers: np.ndarray, senses: np.ndarray) -> WordScore:
+    """The score of a word from its vectors (L + 1, N, D) and sense vectors (N, F)."""
+    readings = [*read_layers(layers), senses]
+    found = [score_triples(cosines(vectors), word.labels) for vectors in readings]
     percent = np.array([100 * points / count for points, count in found])  # (R,)
     return WordScore(word, percent, found[0][1])
 
@@ -154,24 +157,25 @@ def overall(scores: Sequence[WordScore]) -> np.ndarray:
 
 
 def word_vectors(words: Sequence[AmbiguousWord], sentences: Sequence[Vectors]) -> list[np.ndarray]:
-    """The vectors of each word itself, one array (L + 1, N, D) per word.
+    """The vectors of each word itself, one array (…, N, D) per word.
 
     Args:
         words: the words of the test.
-        sentences: (L + 1, T, D) of each sentence of each word, in order.
+        sentences: (…, T, D) of each sentence of each word, in order.
     """
     stream = iter(sentences)
     return [
-        np.stack([next(stream)[:, tokens.index(word.word)] for tokens in word.sentences], 1)
+        np.stack([next(stream)[..., tokens.index(word.word), :] for tokens in word.sentences], -2)
         for word in words
     ]
 
 
 def run(elmo: Elmo, words: Sequence[AmbiguousWord]) -> list[WordScore]:
     """Embed every sentence alone and score every word."""
-    vectors = elmo.embed([list(sentence) for word in words for sentence in word.sentences])
-    found = word_vectors(words, vectors)  # each (L + 1, N, D)
-    return [score_word(word, layers) for word, layers in zip(words, found, strict=True)]
+    sentences = [list(sentence) for word in words for sentence in word.sentences]
+    layers = word_vectors(words, elmo.embed(sentences))  # each (L + 1, N, D)
+    senses = word_vectors(words, elmo.sense_vectors(sentences))  # each (N, F)
+    return [score_word(*each) for each in zip(words, layers, senses, strict=True)]
 
 
 # ── the report ──────────────────────────────────────────────────────────────────────────────────

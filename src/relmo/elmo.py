@@ -3,6 +3,7 @@
     elmo = Elmo.from_pretrained(folder)
     elmo.embed([["The", "bank"]])      list of (L + 1, T, D): every layer of every token
     elmo.encode(["The bank."])         (1, D): one vector per text
+    elmo.sense_vectors([["The", "bank"]])    list of (T, P + L D): to compare a word's senses
 
 The way of a sentence: words -> `WordMemo` (each distinct word through the char CNN once)
 -> `BiLM.read` (two language models) -> layers without the boundaries. A sentence's vectors depend
@@ -14,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Literal, Self
 
@@ -26,20 +28,16 @@ from relmo.errors import ConfigError, TextError
 from relmo.kernels.cpu_products import Precision
 from relmo.language_model import LanguageModel
 from relmo.nn.bilm import BiLM, initialize
-from relmo.nn.choice import (
-    begin_split,
-    check_dtype,
-    check_layers,
-    choose_layers,
-    split_layers,
-)
+from relmo.nn.choice import check_dtype, check_layers, choose_layers, split_layers
 from relmo.nn.lm_head import LmHead
 from relmo.nn.pooling import Pooling, check_pooling, normalize, pool
 from relmo.nn.reader import PrecisionChoice, Reader, check_precision
+from relmo.nn.senses import sense_vectors
+from relmo.nn.stream import WINDOW_BATCHES, Stream
 from relmo.nn.transfer import onto
 from relmo.nn.word_memo import WordMemo
 from relmo.progress import progress
-from relmo.text.batches import in_windows, index_words, map_batches, plan_batches
+from relmo.text.batches import index_words
 from relmo.text.characters import make_characters
 from relmo.text.lexicon import Lexicon
 from relmo.text.sentences import split_sentences
@@ -55,8 +53,6 @@ BATCH_TOKENS = 2048
 """Padded tokens per batch on a CPU: bounds memory."""
 GPU_BATCH_TOKENS = 65_536
 """Padded tokens per batch on a GPU, where a step of few rows costs as much as one of many."""
-WINDOW_BATCHES = 4
-"""Batches of a stream that are sorted by length together: bounds memory, fills batches."""
 NOT_SHAPING = ("name", "licence", "training", "official")
 """Settings that change no vector."""
 MEMO_BYTES = 64 * 2**20
@@ -284,18 +280,41 @@ class Elmo:
         """Like embed, lazily: a window of sentences at a time is held, and results keep order."""
         check_layers(layers, self.config.num_layers)
         check_dtype(dtype)
-        words = self.words(sentences)
+        choose = partial(choose_layers, layers=layers)
+        return self._stream(sentences, choose, dtype, batch_tokens, batch_sentences)
+
+    def sense_vectors(
+        self,
+        sentences: Iterable[Sentence],
+        *,
+        dtype: VectorDtype = "float32",
+        batch_tokens: int | None = None,
+        show_progress_bar: bool = False,
+    ) -> list[Vectors]:
+        """Vectors (T, P + L D) whose cosines tell the senses of a word apart: see nn/senses.py.
+
+        For comparing places where one word stands. Arguments are those of `embed`.
+        """
+        check_sentences(sentences)
+        check_dtype(dtype)
+        items = list(sentences)
+        stream = self._stream(items, sense_vectors, dtype, batch_tokens)
+        return list(progress(stream, len(items), "sentences", show_progress_bar))
+
+    def _stream(
+        self,
+        sentences: Iterable[Sentence],
+        choose: Callable[[Tensor], Tensor],
+        dtype: VectorDtype,
+        batch_tokens: int | None,
+        batch_sentences: int | None = None,
+    ) -> Iterator[Vectors]:
+        """What `choose` makes of the layers (L + 1, B, T, D) of batches, sentence by sentence."""
         suitable = BATCH_TOKENS if self.device.type == "cpu" else GPU_BATCH_TOKENS
         tokens = suitable if batch_tokens is None else batch_tokens
-        window_tokens = max(WINDOW_BATCHES * suitable, tokens)
-
-        def run() -> Iterator[Vectors]:
-            for window in in_windows(words, lambda sentence: len(sentence) + 2, window_tokens):
-                lengths = [len(sentence) + 2 for sentence in window]
-                plan = plan_batches(lengths, tokens, batch_sentences)
-                yield from map_batches(window, plan, lambda w: self._begin(w, layers, dtype))
-
-        return run()
+        stream = Stream(lambda batch: self.layers(batch)[0].values, choose, dtype)
+        window = max(WINDOW_BATCHES * suitable, tokens)
+        return stream.vectors(self.words(sentences), tokens, window, batch_sentences)
 
     def read(
         self, sentences: Sequence[Sentence], state: BiLmState | None = None
@@ -363,28 +382,6 @@ class Elmo:
             result = normalize(result)
         result = result[0] if isinstance(texts, str) else result
         return torch.from_numpy(result).to(self.device) if convert_to_tensor else result
-
-    def _begin(
-        self, words: Sequence[Sequence[str]], layers: LayerChoice, dtype: VectorDtype
-    ) -> Callable[[], list[Vectors]]:
-        """Start chosen layers of a batch, halved where memory is short.
-
-        Only what was chosen leaves the device; what is given back waits for it.
-        """
-        try:
-            values = self.layers(words)[0].values  # (L + 1, B, T, D)
-            return begin_split(choose_layers(values, layers), words, dtype)
-        except (MemoryError, RuntimeError) as error:  # torch has no other type for it on a CPU
-            if "alloc" not in str(error) and not isinstance(error, MemoryError):
-                raise
-            if len(words) == 1:
-                raise TextError(
-                    f"a sequence of {len(words[0]):,} tokens needs more memory than there is; "
-                    f"split long lines"
-                ) from error
-        half = len(words) // 2
-        parts = [self._begin(part, layers, dtype)() for part in (words[:half], words[half:])]
-        return lambda: [vectors for part in parts for vectors in part]
 
 
 def _sentences_of(text: str, number: int) -> list[str]:

@@ -117,7 +117,7 @@ def test_static_vectors_score_exactly_half(width: int) -> None:
     word = make_word("bank", 4, 3)
     vector = np.random.default_rng(0).normal(size=width).astype(np.float32)
     layers = np.broadcast_to(vector, (3, 7, width))
-    assert score_word(word, layers).percent.tolist() == [50.0] * 5
+    assert score_word(word, layers, layers[0]).percent.tolist() == [50.0] * 6
 
 
 def test_separate_senses_score_all() -> None:
@@ -153,13 +153,16 @@ def test_readings_are_the_layers_and_two_means() -> None:
     layers = np.arange(3.0)[:, None, None] * np.ones((3, 2, 4))  # layer k is k everywhere
     readings = read_layers(layers)
     assert readings[:, 0, 0].tolist() == [0.0, 1.0, 2.0, 1.5, 1.0]
-    assert reading_names(3) == ["layer 0", "layer 1", "layer 2", "mean 1–2", "mean 0–2"]
+    assert reading_names(3) == [
+        "layer 0", "layer 1", "layer 2", "mean 1–2", "mean 0–2", "sense_vectors",
+    ]  # fmt: skip
 
 
 def test_the_overall_score_counts_triples_not_words() -> None:
     rich, poor = make_word("bank", 4, 4), make_word("bat", 2, 2)  # 96 and 8 triples
-    static = score_word(poor, np.ones((2, 4, 3)))
-    right = score_word(rich, np.repeat(np.eye(2), 4, 0)[None].repeat(2, 0))
+    static = score_word(poor, np.ones((2, 4, 3)), np.ones((4, 3)))
+    apart = np.repeat(np.eye(2), 4, 0)  # (8, 2)
+    right = score_word(rich, np.stack([apart, apart]), apart)
     assert (right.num_triples, static.num_triples) == (96, 8)
     np.testing.assert_allclose(overall([right, static]), 100 * (96 + 4) / 104)
 
@@ -200,7 +203,7 @@ def test_the_command_prints_tables_and_writes_figures(
     top = [
         float(line.split(" | ")[4])
         for line in printed.splitlines()
-        if "layer" not in line and line.count(" | ") == 6
+        if "layer" not in line and line.count(" | ") == 7
     ]
     assert len(top) == len(WORDS)
     assert top == sorted(top, reverse=True)

@@ -75,6 +75,12 @@ def read_one(table: Table, reading: str) -> Vectors:
     return table[:, int(reading.removeprefix("layer_"))].astype(np.float32)
 
 
+def read_senses(elmo: Elmo, sentences: Sequence[Words], spans: Sequence[Sequence[Span]]) -> Vectors:
+    """`Elmo.sense_vectors` of each span, (N, F): the mean of its words'."""
+    found = zip(elmo.sense_vectors(sentences), spans, strict=True)
+    return np.stack([words[start:end].mean(0) for words, own in found for start, end in own])
+
+
 def read_static(path: Path, parts: Mapping[Part, Spans]) -> dict[Part, Vectors]:
     """Static vectors (N, width) of each span of each part: the mean of its words' vectors.
 

@@ -18,13 +18,22 @@ from numpy.typing import NDArray
 from relmo.elmo import Elmo
 from relmo.errors import DataError
 from relmo.probes.find import need_file
-from relmo.probes.layers import Span, Words, read_layers, read_one, read_static, readings
+from relmo.probes.layers import (
+    Span,
+    Words,
+    read_layers,
+    read_one,
+    read_senses,
+    read_static,
+    readings,
+)
 from relmo.probes.outcome import Outcome, data_facts
 from relmo.tasks.lines import numbered_lines
 from relmo.tasks.parts import PARTS, Part
 from relmo.types import Vectors
 
 STATIC = "static"
+SENSES = "sense_vectors"
 COLUMNS = 5
 PLACES = re.compile(r"(\d+)-(\d+)")
 ANSWERS = {"T": True, "F": False}
@@ -68,6 +77,7 @@ def probe_wic(
         reading: {part: read_one(table, reading) for part, table in tables.items()}
         for reading in readings(elmo.config.num_layers)
     }
+    vectors_of[SENSES] = {part: read_senses(elmo, *found) for part, found in words.items()}
     static = vectors_of["layer_0"] if vectors is None else read_static(vectors, words)
     results: dict[str, float] = {}
     rules: dict[str, Any] = {}

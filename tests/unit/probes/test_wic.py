@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from relmo.errors import ConfigError, DataError
+from relmo.probes.layers import read_senses
 from relmo.probes.wic import best_threshold, cosine, probe_wic, read_pairs, score_pairs
 from relmo.tasks.parts import PARTS
 from tests.support.toy_probes import write_wic
@@ -63,6 +64,7 @@ def test_a_bad_line_is_named(data, gold, message, tmp_path):
 def test_layers_with_context_part_what_static_vectors_cannot(tiny, tmp_path):
     found = probe_wic(tiny, write_wic(tmp_path)).results
     assert found["test_accuracy_layer_1"] == 100
+    assert "test_accuracy_sense_vectors" in found
     assert found["test_accuracy_layer_0"] == found["test_accuracy_static"] == 50
 
 
@@ -94,3 +96,12 @@ def test_a_part_that_is_missing_or_there_twice_is_named(tiny, tmp_path):
         path.unlink()
     with pytest.raises(ConfigError, match=r"dev\.gold\.txt is needed .* found: none"):
         probe_wic(tiny, folder)
+
+
+def test_sense_vectors_of_a_span_are_the_mean_of_its_words(tiny):
+    sentences = [("a", "bank", "of", "a", "river"), ("the", "bank")]
+    found = read_senses(tiny, sentences, [[(1, 2), (0, 2)], [(1, 2)]])
+    alone = tiny.sense_vectors([list(words) for words in sentences])
+    np.testing.assert_allclose(found[0], alone[0][1])
+    np.testing.assert_allclose(found[1], alone[0][:2].mean(0))
+    np.testing.assert_allclose(found[2], alone[1][1])
