@@ -84,7 +84,7 @@ def test_a_database_gives_the_hits_that_a_file_gives(run, notes):
         (("index", "notes", "--store", "x.relmo"), 2, "postgresql://"),
         (("index", "nowhere", "--out", "i"), 2, "no such file"),
         (("index", "notes", "--out", "i", "--model", "model", "--layer", "x"), 2, "mean, bottom"),
-        (("index", "notes", "--out", "i", "--model", "model", "--strict"), 1, "t.csv, line 2"),
+        (("index", "notes", "--out", "i", "--model", "model", "--strict"), 1, "t.csv, line 1"),
         (("search", "i.relmo", "cats"), 2, "no such index"),
         (("search", "i.relmo", " "), 2, "the query is empty"),
         (("search", "i.relmo", "x", "--where", "year"), 2, "KEY=VALUE"),

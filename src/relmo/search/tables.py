@@ -35,7 +35,11 @@ class Columns:
 def read_table(path: Path, source: str, columns: Columns) -> Iterator[Document | BadRow]:
     """The rows of one file."""
     seen: set[str] = set()
+    has_header = path.suffix.lower() != ".jsonl"
     for number, (line, cells) in enumerate(_rows(path), start=1):
+        if has_header and not isinstance(cells, str) and (lack := _lack(cells, columns)):
+            yield BadRow(source, 1, lack)
+            return  # no row has it
         made = cells if isinstance(cells, str) else _document(source, number, line, cells, columns)
         if isinstance(made, Document) and made.key in seen:
             made = f"a row before it has the {columns.id} {made.key.removeprefix(source + '#')!r}"
@@ -51,9 +55,8 @@ def _document(
     source: str, number: int, line: int, cells: Mapping[str, Any], columns: Columns
 ) -> Document | str:
     """A row's document, or what is wrong with it."""
-    for name in (*columns.text, *([columns.id] if columns.id else [])):
-        if name not in cells:
-            return f"no column {name!r}; it has {', '.join(cells) or 'none'}"
+    if lack := _lack(cells, columns):
+        return lack
     texts = [cells[name] for name in columns.text]
     for name, text in zip(columns.text, texts, strict=True):
         if isinstance(text, dict | list):
@@ -75,17 +78,27 @@ def _document(
         return "not UTF-8, or NUL or no number (NaN) in a column; clean it"
 
 
+def _lack(cells: Mapping[str, Any], columns: Columns) -> str | None:
+    """What is said where a chosen column is not there."""
+    for name in (*columns.text, *([columns.id] if columns.id else [])):
+        if name not in cells:
+            return f"no column {name!r}; it has {', '.join(cells) or 'none'}; choose of these"
+    return None
+
+
 def _rows(path: Path) -> Iterator[Row]:
     suffix = path.suffix.lower()
     if suffix == ".jsonl":
         return _jsonl_rows(path)
     if suffix == ".xlsx":
         return _xlsx_rows(path)
-    return _csv_rows(path, "\t" if suffix == ".tsv" else ",")
+    return _csv_rows(path)
 
 
-def _csv_rows(path: Path, delimiter: str) -> Iterator[Row]:
+def _csv_rows(path: Path) -> Iterator[Row]:
     with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
+        delimiter = "\t" if path.suffix.lower() == ".tsv" else _delimiter(file.readline(2**16))
+        file.seek(0)
         reader = csv.reader(file, delimiter=delimiter, strict=True)
         header: list[str] | None = None
         line = 1
@@ -105,6 +118,11 @@ def _csv_rows(path: Path, delimiter: str) -> Iterator[Row]:
             elif cells:
                 yield line, {name: _number(cell) for name, cell in zip(header, cells, strict=True)}
             line = reader.line_num + 1
+
+
+def _delimiter(header: str) -> str:
+    """Spreadsheets write `;` where the comma is the decimal point's."""
+    return ";" if header.count(";") > header.count(",") else ","
 
 
 def _number(cell: str) -> str | int | float:

@@ -84,8 +84,16 @@ def test_tsv_and_several_text_columns(tmp_path):
 
 def test_a_missing_column_names_those_there_are(tmp_path):
     path = tmp_path / "a.csv"
-    path.write_text("title,body\nA,b\n")
-    assert read(path) == ([], [(2, "no column 'text'; it has title, body")])
+    path.write_text("title,body\nA,b\nC,d\n")
+    said = "no column 'text'; it has title, body; choose of these"
+    assert read(path) == ([], [(1, said)])  # once, not for each row
+
+
+def test_semicolons_separate_where_the_header_has_them(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"\xef\xbb\xbfid;text;rate\n1;a, b;2,5\n")
+    (document,), bad = read(path, id="id")
+    assert (document.text, document.meta, bad) == ("a, b", {"id": 1, "rate": "2,5"}, [])
 
 
 def test_jsonl_rows_and_what_is_wrong_with_them(tmp_path):
