@@ -44,6 +44,22 @@ def test_a_store_that_is_not_there_is_a_wrong_call(where):
         open_store(where, create=False)
 
 
+def test_a_new_store_can_be_taken_away_until_something_is_written(where):
+    new = open_store(where, create=True)
+    new.discard()
+    new.close()
+    with pytest.raises(ConfigError, match="relmo index"):
+        open_store(where, create=False)
+    new = open_store(where, create=True)
+    new.write_about("{}", b"a")
+    new.discard()
+    new.close()
+    old = open_store(where, create=False)
+    old.discard()
+    assert old.read_about() == ("{}", b"a")
+    old.close()
+
+
 def test_what_was_written_is_there_when_opened_again(where):
     first = open_store(where, create=True)
     assert first.read_about() is None

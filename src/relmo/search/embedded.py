@@ -79,6 +79,7 @@ class EmbeddedStore:
         self._rows: Rows | None = None
         self._answers: dict[str, NDArray[np.intp]] = {}
         self._version = -1
+        self._is_new = False
         try:
             self._db = sqlite3.connect(
                 self.path, timeout=WAIT_SECONDS, isolation_level=None, check_same_thread=False
@@ -99,6 +100,7 @@ class EmbeddedStore:
                 raise ConfigError(f"{self.path} is not an index of relmo's; choose another file")
             self._db.execute("PRAGMA synchronous = FULL")  # acknowledged means on the disk
             if create and not tables:
+                self._is_new = True
                 self._db.execute("PRAGMA journal_mode = WAL")  # readers go on while one writes
                 with self._transaction():
                     for statement in TABLES.split(";\n"):
@@ -245,6 +247,14 @@ class EmbeddedStore:
             Found(row[0], row[1], json.loads(row[2]), Passage(*row[3:])) if row else None
             for row in rows
         ]
+
+    def discard(self) -> None:
+        """Take a new file away again, if nothing was written into it."""
+        with self._lock:
+            if self._is_new and self.read_about() is None:
+                self.close()
+                for suffix in ("", "-wal", "-shm"):
+                    Path(f"{self.path}{suffix}").unlink(missing_ok=True)
 
     def close(self) -> None:
         """Let go of the file."""

@@ -88,6 +88,7 @@ class SemanticIndex:
             index = cls.begin(store, documents, settings or Settings(), elmo)
             index.add(documents)
         except BaseException:
+            store.discard()
             store.close()
             raise
         return index

@@ -49,6 +49,7 @@ class PostgresStore:
 
         self._address, self._schema = _take_schema(address)
         self._lock = threading.RLock()
+        self._is_new = False
         self._error = psycopg.Error
         try:
             self._db: psycopg.Connection[Any] = psycopg.connect(self._address, autocommit=True)
@@ -74,6 +75,7 @@ class PostgresStore:
                     self._run(f'SET LOCAL search_path TO "{self._schema}", public')
                     for statement in TABLES.split(";\n"):
                         self._run(statement)
+                self._is_new = True
             self._run(f'SET search_path TO "{self._schema}", public')
             self._run("SET hnsw.ef_search = 200")
             self._run("SET hnsw.iterative_scan = strict_order")  # filters find enough
@@ -208,6 +210,12 @@ class PostgresStore:
             rows = self._run(query, (list(passages),)).fetchall()
         found = {row[0]: Found(row[1], row[2], row[3], Passage(*row[4:])) for row in rows}
         return [found.get(each) for each in passages]
+
+    def discard(self) -> None:
+        """Take a new schema away again, if nothing was written into it."""
+        if self._is_new and self.read_about() is None:
+            with self._explained():
+                self._run(f'DROP SCHEMA "{self._schema}" CASCADE')
 
     def close(self) -> None:
         """Let go of the connection."""

@@ -94,5 +94,8 @@ class Store(Protocol):
     def tidy(self) -> None:
         """Clean up after changes, where it is worth it; searches find the same before and after."""
 
+    def discard(self) -> None:
+        """Take a new store away again, if nothing was written into it: its first run failed."""
+
     def close(self) -> None:
         """Let go of it."""

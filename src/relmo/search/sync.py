@@ -83,6 +83,7 @@ def index_files(
     store = open_store(where, create=True)
     try:
         run = _Run(store, sources, columns, strict, on_bad, Report(files=len(sources)))
+        run.check_meta()
         index = run.index(settings or {}, elmo)
         with closing(progress(run.documents(), run.total(), "documents", show_progress_bar)) as bar:
             for entries in index.entries(bar):
@@ -91,6 +92,9 @@ def index_files(
         run.drop_sources(paths)
         store.tidy()
         run.report.passages = store.counts().passages
+    except BaseException:
+        store.discard()
+        raise
     finally:
         store.close()
     run.report.seconds = round(time.monotonic() - begun, 1)
@@ -111,6 +115,7 @@ class _Run:
         about = self.store.read_about()
         if about is None:
             settings = Settings(**changes)
+            self._check_text()
             return SemanticIndex.begin(self.store, self._all(), settings, elmo)
         kept = dataclasses.asdict(Settings.from_json(about[0]))
         for name, value in changes.items():
@@ -120,6 +125,28 @@ class _Run:
                     f"or make a new index"
                 )
         return SemanticIndex.over(self.store, elmo)
+
+    def check_meta(self) -> None:
+        """Raise ConfigError for a metadata column that no row has."""
+        wanted = dict.fromkeys(self.columns.meta or ())
+        documents = self._all() if wanted else iter(())
+        for document in documents:
+            wanted = {name: None for name in wanted if name not in document.meta}
+            if not wanted:
+                return
+        if wanted:
+            raise ConfigError(f"no row has a column {next(iter(wanted))!r} to filter on; spell it")
+
+    def _check_text(self) -> None:
+        """Raise ConfigError where there is nothing to fit an encoder to; say what is bad before."""
+        if any(document.text.strip() for document in self._all()):
+            return
+        for _ in self.documents():
+            pass
+        raise ConfigError(
+            f"no text to index in {self.report.files:,} files ({self.report.bad:,} bad rows, "
+            f"{self.report.empty:,} empty documents); give files with text, or choose its columns"
+        )
 
     def total(self) -> int:
         """Documents of all files: reading them is quick beside embedding them."""

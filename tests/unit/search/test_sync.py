@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from relmo.errors import ConfigError, DataError
+from relmo.errors import ConfigError, DataError, RelmoError
 from relmo.search import SemanticIndex
 from relmo.search.documents import BadRow
 from relmo.search.embedded import EmbeddedStore
@@ -107,6 +107,36 @@ def test_a_folder_with_nothing_to_index_is_a_wrong_call(tiny, tmp_path, monkeypa
     with pytest.raises(ConfigError, match="no file that can be indexed"):
         follow(tiny)
     assert not (tmp_path / "i.relmo").exists()
+
+
+def test_a_first_run_that_fails_leaves_no_index(notes):
+    for wrong in ({"passages": "page"}, {"model": "nowhere"}, {"language": "klingon"}):
+        with pytest.raises(RelmoError):
+            index_files("i.relmo", ["notes"], settings=wrong)
+        assert [path.name for path in Path().iterdir()] == ["notes"]
+
+
+def test_a_later_run_that_fails_leaves_the_index_alone(tiny, notes):
+    follow(tiny)
+    with pytest.raises(ConfigError):
+        follow(tiny, settings={"max_words": 60})
+    assert len(held()) == 8
+
+
+def test_an_index_is_not_made_of_nothing(tiny, notes):
+    bad: list[BadRow] = []
+    wrong = Columns(text=("body",))
+    with pytest.raises(ConfigError, match=r"no text to index in 1 files \(5 bad rows"):
+        index_files("i.relmo", ["notes/rows.jsonl"], elmo=tiny, columns=wrong, on_bad=bad.append)
+    assert len(bad) == 5
+    assert not Path("i.relmo").exists()
+
+
+def test_a_metadata_column_that_no_row_has_is_a_wrong_call(tiny, notes):
+    with pytest.raises(ConfigError, match="'yaer'"):
+        index_files("i.relmo", ["notes"], elmo=tiny, columns=Columns(meta=("year", "yaer")))
+    report = index_files("i.relmo", ["notes"], elmo=tiny, columns=Columns(meta=("year",)))
+    assert report.documents == 8
 
 
 KILLED = """
