@@ -11,9 +11,10 @@ import pytest
 from relmo.errors import ConfigError, DataError, RelmoError
 from relmo.search import SemanticIndex
 from relmo.search.documents import BadRow
-from relmo.search.embedded import EmbeddedStore
+from relmo.search.open_store import open_store
 from relmo.search.sync import index_files
 from relmo.search.tables import Columns
+from tests.support.toy_search import postgres_address
 
 pytest.importorskip("Stemmer", reason="pip install 'relmo[search]'")
 
@@ -38,8 +39,8 @@ def follow(tiny, **more):
     return index_files("i.relmo", ["notes"], elmo=tiny, columns=Columns(id="id"), **more)
 
 
-def held():
-    store = EmbeddedStore("i.relmo")
+def held(where="i.relmo"):
+    store = open_store(where, create=False)
     keys = {key for source in store.sources() for key in store.digests(source)}
     counts = store.counts()
     store.close()
@@ -143,13 +144,12 @@ KILLED = """
 import os, signal, sys, torch
 torch.set_num_threads(1)
 from relmo import Elmo
-from relmo.search import embedded, index, sync
+from relmo.search import embedded, index, postgres, sync
 from relmo.search.tables import Columns
 
 index.BATCH_PASSAGES = 8
-left = int(sys.argv[1])
-replace = embedded.EmbeddedStore.replace
-prepare = embedded.EmbeddedStore._prepare
+where, left = sys.argv[1], int(sys.argv[2])
+prepare, run = embedded.EmbeddedStore._prepare, postgres.PostgresStore._run
 
 def count(statement):
     global left
@@ -161,32 +161,60 @@ def traced(self, create):
     self._db.set_trace_callback(count)
     prepare(self, create)
 
-def told(self, entries, gone=()):
-    replace(self, entries, gone)
-    print(*(entry.document.key for entry in entries), flush=True)
+def counted(self, query, values=()):
+    count(query)
+    return run(self, query, values)
 
-embedded.EmbeddedStore._prepare, embedded.EmbeddedStore.replace = traced, told
-sync.index_files("i.relmo", ["notes"], elmo=Elmo.from_pretrained("model"), columns=Columns(id="id"))
+def telling(replace):
+    def told(self, entries, gone=()):
+        replace(self, entries, gone)
+        print(*(entry.document.key for entry in entries), flush=True)
+    return told
+
+embedded.EmbeddedStore._prepare, postgres.PostgresStore._run = traced, counted
+for store in (embedded.EmbeddedStore, postgres.PostgresStore):
+    store.replace = telling(store.replace)
+sync.index_files(where, ["notes"], elmo=Elmo.from_pretrained("model"), columns=Columns(id="id"))
 """
+
+
+def run_until_killed(tiny, notes, where, statement):
+    """Index 43 documents, killed with kill -9 at a statement; what was acknowledged by then."""
+    rows = [{"id": i, "text": f"Row {i} on the loan."} for i in range(40)]
+    write_rows(notes / "rows.jsonl", rows)
+    tiny.save_pretrained("model")
+    command = [sys.executable, "-c", KILLED, where, str(statement)]
+    killed = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    return set(killed.stdout.split())
+
+
+def complete(tiny, where, here):
+    """A new run embeds what is not here yet, and the index holds every document once."""
+    report = index_files(where, ["notes"], elmo=tiny, columns=Columns(id="id"))
+    assert report.unchanged == len(here)
+    assert report.embedded == 43 - len(here)
+    assert len(held(where)) == report.passages == 43
+    with SemanticIndex.open(where, elmo=tiny) as resumed:
+        hits = resumed.search("Row 7 on the loan.", k=99)
+        assert len({hit.document for hit in hits}) == len(hits) == 43
+        assert hits[0].document == "notes/rows.jsonl#7"
 
 
 @pytest.mark.parametrize("statement", [6, 25, 45, 60, 110, 170])
 def test_kill_9_loses_nothing_acknowledged_and_a_new_run_goes_on(tiny, notes, statement):
-    write_rows(
-        notes / "rows.jsonl", [{"id": i, "text": f"Row {i} on the loan."} for i in range(40)]
-    )
-    tiny.save_pretrained("model")
-    command = [sys.executable, "-c", KILLED, str(statement)]
-    killed = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
-    acknowledged = set(killed.stdout.split())
+    acknowledged = run_until_killed(tiny, notes, "i.relmo", statement)
     here = held() if Path("i.relmo").stat().st_size and statement > 20 else set()
     assert acknowledged <= here
-    report = follow(tiny)
-    assert report.unchanged == len(here)
-    assert report.embedded == 43 - len(here)
-    assert len(held()) == report.passages == 43
-    with SemanticIndex.open("i.relmo", elmo=tiny) as resumed:
-        hits = resumed.search("Row 7 on the loan.", k=99)
-        assert len({hit.document for hit in hits}) == len(hits) == 43
-        assert hits[0].document == "notes/rows.jsonl#7"
+    complete(tiny, "i.relmo", here)
+
+
+@pytest.mark.parametrize("statement", [3, 16, 24, 50, 80])
+def test_kill_9_loses_nothing_of_a_database_either(tiny, notes, statement):
+    address = postgres_address()
+    where = f"{address}{'&' if '?' in address else '?'}relmo_index=killed{statement}"
+    acknowledged = run_until_killed(tiny, notes, where, statement)
+    here = held(where) if statement > 10 else set()
+    assert acknowledged <= here
+    assert bool(acknowledged) == (statement >= 50)
+    complete(tiny, where, here)
