@@ -60,6 +60,12 @@ def test_a_new_store_can_be_taken_away_until_something_is_written(where):
     old.close()
 
 
+def test_the_keys_that_filters_can_ask_for(store):
+    assert store.meta_keys() == []
+    store.replace([entry("a", ["one"], year=1950, lang="en"), entry("b", ["two"], Zone=None)])
+    assert store.meta_keys() == ["Zone", "lang", "year"]
+
+
 def test_what_was_written_is_there_when_opened_again(where):
     first = open_store(where, create=True)
     assert first.read_about() is None

@@ -58,6 +58,17 @@ def test_filters_documents_and_queries_from_standard_input(run, notes):
     assert plain.startswith("# cats\n")
 
 
+def test_a_filter_on_what_no_document_has_is_said_to_be_so(run, notes):
+    run(*ARGS, "--model", "model")
+    none = run("search", "i.relmo", "cats", "--where", "yaer>=1955")
+    assert (none.returncode, none.stdout) == (0, b"")
+    there = "id, path, suffix, year"
+    said = f"relmo: nothing found: no document has 'yaer'; there are {there}\n"
+    assert none.stderr.decode() == said
+    late = run("search", "i.relmo", "cats", "--where", "year>=1999")
+    assert late.stderr == b"relmo: nothing found\n"
+
+
 def test_a_database_gives_the_hits_that_a_file_gives(run, notes):
     address = postgres_address()
     store = f"{address}{'&' if '?' in address else '?'}relmo_index=cli"
@@ -87,6 +98,10 @@ def test_a_database_gives_the_hits_that_a_file_gives(run, notes):
         (("index", "notes", "--out", "i", "--model", "model", "--strict"), 1, "t.csv, line 1"),
         (("search", "i.relmo", "cats"), 2, "no such index"),
         (("search", "i.relmo", " "), 2, "the query is empty"),
+        (("search", "notes/a.md", "cats"), 2, "not an index of relmo's"),
+        (("search", "notes", "cats"), 2, "no such index"),
+        (("index", "notes", "--out", "notes"), 1, "it is a folder; give a file"),
+        (("index", "notes", "--store", "mysql://host/x"), 2, "no such kind of store"),
         (("search", "i.relmo", "x", "--where", "year"), 2, "KEY=VALUE"),
     ],
 )

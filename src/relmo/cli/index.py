@@ -55,6 +55,7 @@ def index(
     as_json: AsJson = False,
 ) -> None:
     """Index files, or bring an index up to date with them; started again, it goes on."""
+    from relmo.search.addresses import without_password
     from relmo.search.documents import BadRow
     from relmo.search.sync import index_files
     from relmo.search.tables import Columns
@@ -94,4 +95,4 @@ def index(
     )
     if bad > SHOWN:
         note(f"and {bad - SHOWN:,} bad rows more")
-    say({"index": where, **report.to_dict()}, as_json)
+    say({"index": without_password(where), **report.to_dict()}, as_json)

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from relmo.cli.output import note
 from relmo.errors import ConfigError
+
+if TYPE_CHECKING:
+    from relmo.search import SemanticIndex
 
 At = Annotated[str, typer.Argument(metavar="INDEX", help="An index file, or postgresql://….")]
 Query = Annotated[
@@ -56,7 +60,18 @@ def search(
                 continue
             if query == "-":
                 typer.echo(f"# {each}")
+            if not hits:
+                note(_nothing(opened, asked))
             for hit in hits:
                 shown = " ".join(hit.text.split())
                 shown = shown if len(shown) <= 200 else shown[:199] + "…"
                 typer.echo(f"{hit.score:.4f}  {hit.document}:{hit.line}  {shown}")
+
+
+def _nothing(index: SemanticIndex, asked: dict[str, Any]) -> str:
+    """Why there may be no hit."""
+    there = index.store.meta_keys()
+    for key in asked:
+        if key not in there:
+            return f"nothing found: no document has {key!r}; there are {', '.join(there) or 'none'}"
+    return "nothing found"

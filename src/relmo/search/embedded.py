@@ -85,7 +85,8 @@ class EmbeddedStore:
                 self.path, timeout=WAIT_SECONDS, isolation_level=None, check_same_thread=False
             )
         except sqlite3.Error as error:
-            raise OutputError(f"{path}: {error}; does its folder exist?") from error
+            said = "it is a folder; give a file" if self.path.is_dir() else "is its folder there?"
+            raise OutputError(f"{path}: {error}; {said}") from error
         try:
             self._prepare(create)
         except BaseException:
@@ -94,7 +95,14 @@ class EmbeddedStore:
 
     def _prepare(self, create: bool) -> None:
         with self._explained():
-            (mark,) = self._db.execute("PRAGMA application_id").fetchone()
+            try:
+                (mark,) = self._db.execute("PRAGMA application_id").fetchone()
+            except sqlite3.DatabaseError as error:
+                if error.sqlite_errorcode != sqlite3.SQLITE_NOTADB:
+                    raise
+                raise ConfigError(
+                    f"{self.path} is not an index of relmo's; choose another file"
+                ) from error
             (tables,) = self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()
             if mark != MARK and (tables or not create):
                 raise ConfigError(f"{self.path} is not an index of relmo's; choose another file")
@@ -191,6 +199,12 @@ class EmbeddedStore:
         with self._explained():
             query = "SELECT key, digest FROM documents WHERE source = ?"
             return dict(self._db.execute(query, (source,)))
+
+    def meta_keys(self) -> list[str]:
+        """What filters can ask for."""
+        with self._explained():
+            query = "SELECT DISTINCT each.key FROM documents, json_each(meta) AS each"
+            return sorted(key for (key,) in self._db.execute(query))
 
     def counts(self) -> Counts:
         """How much there is."""

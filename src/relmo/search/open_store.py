@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from relmo.errors import ConfigError
+from relmo.search.addresses import without_password
 from relmo.search.embedded import EmbeddedStore
 from relmo.search.store import Store
 
@@ -22,4 +24,8 @@ def open_store(where: str | Path, *, create: bool) -> Store:
         from relmo.search.postgres import PostgresStore
 
         return PostgresStore(where, create=create)
+    if isinstance(where, str) and "://" in where:
+        raise ConfigError(
+            f"{without_password(where)}: no such kind of store; give a file or postgresql://…"
+        )
     return EmbeddedStore(where, create=create)

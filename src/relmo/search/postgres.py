@@ -8,17 +8,16 @@ terms an array under a GIN index, from which BM25 is computed in SQL. Searching 
 from __future__ import annotations
 
 import json
-import re
 import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import numpy as np
 
 from relmo.errors import ConfigError, OutputError, need_extra
+from relmo.search.addresses import take_schema, without_password
 from relmo.search.bm25 import ranked
 from relmo.search.documents import Passage
 from relmo.search.filters import Condition
@@ -47,7 +46,7 @@ class PostgresStore:
         need_extra("server-store")
         import psycopg
 
-        self._address, self._schema = _take_schema(address)
+        self._address, self._schema = take_schema(address)
         self._lock = threading.RLock()
         self._is_new = False
         self._error = psycopg.Error
@@ -157,6 +156,12 @@ class PostgresStore:
             query = "SELECT key, digest FROM documents WHERE source = %s"
             return dict(self._run(query, (source,)).fetchall())
 
+    def meta_keys(self) -> list[str]:
+        """What filters can ask for."""
+        with self._explained():
+            query = "SELECT DISTINCT jsonb_object_keys(meta) FROM documents"
+            return sorted(key for (key,) in self._run(query))
+
     def counts(self) -> Counts:
         """How much there is."""
         with self._explained():
@@ -224,8 +229,7 @@ class PostgresStore:
 
     @property
     def _shown(self) -> str:
-        """The address without a password."""
-        return re.sub(r"//([^:/@]*):[^@]*@", r"//\1:…@", self._address)
+        return without_password(self._address)
 
     def _run(self, query: str, values: Sequence[Any] = ()) -> psycopg.Cursor[Any]:
         return self._db.execute(query.encode(), values or None)
@@ -242,16 +246,6 @@ class PostgresStore:
                 yield
             except self._error as error:
                 raise OutputError(f"{self._shown}: {error}") from error
-
-
-def _take_schema(address: str) -> tuple[str, str]:
-    """The address as PostgreSQL takes it, and the schema that it names."""
-    parts = urlsplit(address)
-    options = dict(parse_qsl(parts.query))
-    name = options.pop("relmo_index", "index")
-    if not re.fullmatch(r"[a-z0-9_]{1,40}", name):
-        raise ConfigError(f"relmo_index is {name!r}; use lower-case letters, digits and _")
-    return urlunsplit(parts._replace(query=urlencode(options))), f"relmo_{name}"
 
 
 def _written(vector: Vectors) -> str:

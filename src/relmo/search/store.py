@@ -88,6 +88,9 @@ class Store(Protocol):
     def found(self, passages: Sequence[int]) -> list[Found | None]:
         """Passages by number, in order; None for one that was deleted meanwhile."""
 
+    def meta_keys(self) -> list[str]:
+        """The keys of all metadata, in order: what filters can ask for."""
+
     def counts(self) -> Counts:
         """How much there is."""
 
