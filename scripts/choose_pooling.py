@@ -100,7 +100,7 @@ class Cranfield:
     def __init__(self, elmo: Elmo, folder: Path, settings: Settings) -> None:
         pages = (folder / "cran.all.1400.xml").read_text(encoding="utf-8")
         found = re.findall(r"<docno>(\d+)</docno>.*?<text>(.*?)</text>", pages, re.DOTALL)
-        documents = [Document(number, number, text) for number, text in found]
+        documents = [Document(number, number, text, is_row=True) for number, text in found]
         cut = [split(each, settings.passages, settings.max_words) for each in documents]
         asked = (folder / "cran.qry.xml").read_text(encoding="utf-8")
         self.queries = re.findall(r"<title>(.*?)</title>", asked, re.DOTALL)

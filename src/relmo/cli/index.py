@@ -27,7 +27,7 @@ Meta = Annotated[
 ]
 ModelName = Annotated[str | None, typer.Option("--model", help="Model; relmo-en-small.")]
 Unit = Annotated[
-    str | None, typer.Option("--passages", help="sentence, window (of sentences) or paragraph.")
+    str | None, typer.Option("--passages", help="auto, paragraph, sentence, line or window.")
 ]
 MaxWords = Annotated[int | None, typer.Option(help="Words of a passage at most.")]
 Language = Annotated[str | None, typer.Option(help="Stemmer for --hybrid: english, …, or none.")]

@@ -1,27 +1,34 @@
-"""Documents -> passages: windows of whole sentences or paragraphs, bounded in words.
+"""Documents -> passages: paragraphs, sentences, lines or windows, bounded in words.
 
-    split("One. Two. Three.", max_words=2)  ->  "One. Two." and "Three."
+    split("One. Two. Three.", "window", max_words=2)  ->  "One. Two." and "Three."
 
-A sentence longer than the bound is cut between words. Only white space stands outside passages.
+What is longer than the bound is cut between sentences, and a sentence between words. Only white
+space stands outside passages.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Literal, get_args
 
 from relmo.errors import ConfigError
 from relmo.search.documents import Document, Passage
+from relmo.search.paragraphs import Span, split_lines, split_paragraphs
 from relmo.text.sentences import split_sentences
 
-Unit = Literal["sentence", "window", "paragraph"]
-"""`sentence` and `paragraph`: each is a passage. `window`: as many sentences as fit."""
+Unit = Literal["auto", "paragraph", "sentence", "line", "window"]
+"""`paragraph`, `sentence`, `line`: each is a passage. `window`: as many sentences as fit. `auto`:
+paragraphs of a text, windows of a row, which is about one thing; scripts/choose_passages.py."""
 
 _WORD = re.compile(r"\S{1,32}")  # text without spaces is bounded too
-_BLANK = re.compile(r"\n[^\S\n]*\n")
 
-Span = tuple[int, int]
+
+_SPLIT: dict[str, Callable[[str], Iterable[Span]]] = {
+    "paragraph": split_paragraphs,
+    "sentence": split_sentences,
+    "line": split_lines,
+}
 
 
 def check_unit(unit: str, max_words: int) -> None:
@@ -35,6 +42,8 @@ def check_unit(unit: str, max_words: int) -> None:
 def split(document: Document, unit: Unit, max_words: int) -> list[Passage]:
     """The passages of a document in order, with their places in it."""
     text = document.text
+    if unit == "auto":
+        unit = "window" if document.is_row else "paragraph"
     passages: list[Passage] = []
     line, seen = document.line, 0
     for start, end in _spans(text, unit, max_words):
@@ -46,18 +55,15 @@ def split(document: Document, unit: Unit, max_words: int) -> list[Passage]:
 
 
 def _spans(text: str, unit: Unit, max_words: int) -> Iterator[Span]:
-    units = list(_paragraphs(text)) if unit == "paragraph" else split_sentences(text)
     if unit == "window":
-        yield from _pack(text, units, max_words)
+        yield from _pack(text, split_sentences(text), max_words)
         return
-    for start, end in units:
+    for start, end in _SPLIT[unit](text):
         if _count(text, start, end) <= max_words:
             yield start, end
-        elif unit == "paragraph":
+        else:
             inner = [(start + a, start + b) for a, b in split_sentences(text[start:end])]
             yield from _pack(text, inner, max_words)
-        else:
-            yield from _cut(text, (start, end), max_words)
 
 
 def _pack(text: str, units: list[Span], max_words: int) -> Iterator[Span]:
@@ -89,13 +95,3 @@ def _cut(text: str, span: Span, max_words: int) -> Iterator[Span]:
 
 def _count(text: str, start: int, end: int) -> int:
     return sum(1 for _ in _WORD.finditer(text, start, end))
-
-
-def _paragraphs(text: str) -> Iterator[Span]:
-    start = 0
-    for end, following in [*(m.span() for m in _BLANK.finditer(text)), (len(text), len(text))]:
-        piece = text[start:end]
-        if stripped := piece.strip():
-            begin = start + len(piece) - len(piece.lstrip())
-            yield begin, begin + len(stripped)
-        start = following

@@ -37,7 +37,7 @@ class Settings:
     isotropy: Fix = "whiten"
     remove: int = 12
     """Main directions that are taken out of all vectors, for isotropy "directions"."""
-    passages: Unit = "window"
+    passages: Unit = "auto"
     max_words: int = 512
     language: str = "english"
     """Stemmer of the lexical search; "none" for a language without one."""

@@ -1,12 +1,14 @@
 """Documents are cut into passages that say where they stand."""
 
+from typing import get_args
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from relmo.errors import ConfigError
 from relmo.search.documents import Document
-from relmo.search.passages import check_unit, split
+from relmo.search.passages import Unit, check_unit, split
 
 TEXT = "One two. Three four five.\n\nSix.\nSeven eight nine ten eleven twelve. Thirteen."
 
@@ -27,8 +29,20 @@ def test_a_sentence_is_a_passage_and_a_long_one_is_cut_evenly():
 
 
 def test_a_paragraph_is_a_passage_and_a_long_one_is_packed():
-    assert texts(TEXT, "paragraph", 100) == [TEXT[:25], TEXT[27:]]
-    assert texts(TEXT, "paragraph", 6)[1:] == ["Six.", TEXT[32:-10], "Thirteen."]
+    text = "One two three four.\n\nFive six seven eight nine. Ten. Eleven twelve.\n"
+    assert texts(text, "paragraph", 100) == ["One two three four.", text[21:-1]]
+    assert texts(text, "paragraph", 6)[1:] == ["Five six seven eight nine. Ten.", "Eleven twelve."]
+
+
+def test_a_line_is_a_passage_and_a_long_one_is_packed():
+    assert texts(TEXT, "line", 6) == [TEXT[:25], "Six.", TEXT[32:-10], "Thirteen."]
+
+
+def test_a_text_is_cut_into_paragraphs_and_a_row_stays_whole():
+    text = "One two three four.\n\nFive six seven eight."
+    assert texts(text, "auto", 100) == ["One two three four.", "Five six seven eight."]
+    row = Document("d", "d", text, is_row=True)
+    assert [passage.text for passage in split(row, "auto", 100)] == [text]
 
 
 def test_lines_count_from_the_documents_own():
@@ -47,12 +61,12 @@ def test_text_without_spaces_is_bounded():
 
 @pytest.mark.parametrize("text", ["", " \n\n\t", "\u2028"])
 def test_a_document_without_words_has_no_passages(text):
-    assert texts(text, "window") == texts(text, "paragraph") == []
+    assert texts(text, "window") == texts(text, "paragraph") == texts(text, "line") == []
 
 
 @given(
     st.text(alphabet='ab .!?\n\t"水é😀', max_size=200),
-    st.sampled_from(["sentence", "window", "paragraph"]),
+    st.sampled_from(get_args(Unit)),
     st.integers(1, 8),
 )
 def test_passages_are_in_order_and_only_white_space_is_left_out(text, unit, max_words):
@@ -67,7 +81,7 @@ def test_passages_are_in_order_and_only_white_space_is_left_out(text, unit, max_
 
 
 def test_an_unknown_unit_is_a_wrong_call():
-    with pytest.raises(ConfigError, match="sentence, window, paragraph"):
+    with pytest.raises(ConfigError, match="auto, paragraph, sentence, line, window"):
         check_unit("page", 10)
     with pytest.raises(ConfigError, match="at least 1"):
         check_unit("window", 0)

@@ -1,0 +1,198 @@
+"""Choose how text is cut into passages, and report how good the choice is.
+
+    python scripts/choose_passages.py --squad DIR --cranfield DIR --output experiments/search
+
+Running text: the articles of SQuAD, a document each, its paragraphs between blank lines under the
+title. A hit answers a question if it holds the answer in the paragraph that was asked about;
+`read300` is the share of questions whose answer stands in the first 300 words of hits. Short
+documents: Cranfield's, a text file each (nDCG@10 of documents). Chosen on articles of SQuAD's
+training part and the even half of Cranfield's queries; SQuAD's development part and the odd half
+are read for the report only. Everything is asked of a `SemanticIndex`, as `relmo search` does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import re
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from relmo import Elmo
+from relmo.search import Document, SemanticIndex, Settings
+from relmo.search.evaluate import ndcg
+from relmo.search.index import Hit
+from relmo.search.passages import Unit
+from relmo.train.record import write_record
+from relmo.weights.facts import make_folder, sha256
+
+WAYS: list[tuple[Unit, int]] = [
+    ("window", 512),
+    ("window", 128),
+    ("sentence", 512),
+    ("paragraph", 512),
+    ("paragraph", 128),
+]
+REPORTED: list[tuple[Unit, int]] = [("window", 512), ("paragraph", 512)]
+KINDS = ("vectors", "bm25", "hybrid")
+DEPTH = 60
+"""Hits that are read."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """Of SQuAD: where its paragraph stands, and what answers it."""
+
+    text: str
+    article: str
+    start: int
+    end: int
+    answers: tuple[str, ...]
+
+    def words_before(self, hit: Hit) -> int | None:
+        """Words of the hit up to the end of the answer; None if it does not hold it."""
+        if hit.document != self.article:
+            return None
+        first = max(self.start - hit.start, 0)
+        inside = hit.text[first : max(self.end - hit.start, 0)]
+        places = [inside.find(answer) + len(answer) for answer in self.answers if answer in inside]
+        return len(hit.text[: first + min(places)].split()) if places else None
+
+
+def read_squad(path: Path, articles: int, questions: int) -> tuple[list[Document], list[Question]]:
+    """Articles as text files, and questions to them; the same ones each time."""
+    data = json.loads(path.read_text(encoding="utf-8"))["data"]
+    lot = random.Random(0)
+    documents, asked = [], []
+    for article in lot.sample(data, min(articles, len(data))):
+        name, text = article["title"], article["title"].replace("_", " ")
+        for paragraph in article["paragraphs"]:
+            start = len(text) + 2
+            text += "\n\n" + paragraph["context"]
+            for asks in paragraph["qas"]:
+                answers = tuple(answer["text"] for answer in asks["answers"])
+                asked.append(Question(asks["question"], name, start, len(text), answers))
+        documents.append(Document(name, name, text))
+    return documents, lot.sample(asked, min(questions, len(asked)))
+
+
+def search(index: SemanticIndex, query: str, kind: str, *, by_document: bool = False) -> list[Hit]:
+    """The hits of one kind of ranking."""
+    if kind != "bm25":
+        return index.search(query, DEPTH, hybrid=kind == "hybrid", by_document=by_document)
+    return index._hits(index.store.matching(index._terms(query), DEPTH))
+
+
+def score_squad(index: SemanticIndex, questions: Sequence[Question], kind: str) -> dict[str, float]:
+    """How soon answers are found."""
+    ranks, reads = [], []
+    for question in questions:
+        read, rank = 0, 0.0
+        for place, hit in enumerate(search(index, question.text, kind), start=1):
+            words = question.words_before(hit)
+            if words is not None:
+                rank, read = (1 / place if place <= 10 else 0.0), read + words
+                break
+            read += len(hit.text.split())
+        else:
+            read = 10**9
+        ranks.append(rank)
+        reads.append(read)
+    scores = {
+        "first": np.mean([rank == 1 for rank in ranks]),
+        "mrr10": np.mean(ranks),
+        "read300": np.mean([read <= 300 for read in reads]),
+    }
+    return {name: round(float(score), 4) for name, score in scores.items()}
+
+
+class Cranfield:
+    """Its documents as text files, queries and judgements."""
+
+    def __init__(self, folder: Path) -> None:
+        pages = (folder / "cran.all.1400.xml").read_text(encoding="utf-8")
+        found = re.findall(r"<docno>(\d+)</docno>.*?<text>(.*?)</text>", pages, re.DOTALL)
+        self.documents = [Document(number, number, text) for number, text in found if text.strip()]
+        asked = (folder / "cran.qry.xml").read_text(encoding="utf-8")
+        self.queries = re.findall(r"<title>(.*?)</title>", asked, re.DOTALL)
+        self.relevant: list[set[str]] = [set() for _ in self.queries]
+        for line in (folder / "cranqrel.trec.txt").read_text(encoding="utf-8").splitlines():
+            query, _, document, grade = line.split()
+            if int(grade) > 0:
+                self.relevant[int(query) - 1].add(document)
+
+    def score(self, index: SemanticIndex, half: int, kind: str) -> float:
+        """Mean nDCG@10 over every second query."""
+        scores = []
+        for number in range(half, len(self.queries), 2):
+            hits = search(index, self.queries[number], kind, by_document=True)
+            best = list(dict.fromkeys(hit.document for hit in hits))[:10]
+            scores.append(ndcg(best, self.relevant[number]))
+        return round(float(np.mean(scores)), 4)
+
+
+def measure(
+    elmo: Elmo,
+    way: tuple[Unit, int],
+    squad: tuple[list[Document], list[Question]],
+    cranfield: Cranfield,
+    half: int,
+) -> dict[str, Any]:
+    """One way to cut, scored on both."""
+    settings = Settings(passages=way[0], max_words=way[1])
+    row: dict[str, Any] = {"passages": way[0], "max_words": way[1]}
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder, "squad")
+        with SemanticIndex.build(place, squad[0], settings=settings, elmo=elmo) as index:
+            row["count"] = len(index)
+            row["squad"] = {kind: score_squad(index, squad[1], kind) for kind in KINDS}
+        place = Path(folder, "cranfield")
+        with SemanticIndex.build(place, cranfield.documents, settings=settings, elmo=elmo) as index:
+            row["cranfield"] = {kind: cranfield.score(index, half, kind) for kind in KINDS}
+    print(json.dumps(row), flush=True)
+    return row
+
+
+def main() -> None:
+    """Run the study and write its record."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--squad", type=Path, required=True)
+    parser.add_argument("--cranfield", type=Path, required=True)
+    parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--model", default="relmo-en-small")
+    parser.add_argument("--articles", type=int, default=40)
+    parser.add_argument("--questions", type=int, default=400)
+    args = parser.parse_args()
+    begun = time.monotonic()
+    elmo, cranfield = Elmo.from_pretrained(args.model), Cranfield(args.cranfield)
+    files = [args.squad / f"{part}-v1.1.json" for part in ("train", "dev")]
+    train, dev = (read_squad(path, args.articles, args.questions) for path in files)
+    tried = [measure(elmo, way, train, cranfield, 0) for way in WAYS]
+    report = [measure(elmo, way, dev, cranfield, 1) for way in REPORTED]
+    make_folder(args.output)
+    facts = {
+        "task": "search passages",
+        "elmo": {"name": elmo.config.name, "fingerprint": elmo.fingerprint()},
+        "data": {
+            "files": {
+                path.name: sha256(path) for path in [*files, *sorted(args.cranfield.glob("cran*"))]
+            },
+            "articles": args.articles,
+            "questions": args.questions,
+        },
+        "seconds": round(time.monotonic() - begun),
+        "results": report,
+        "dev": tried,
+    }
+    write_record(args.output / "passages.json", facts)
+
+
+if __name__ == "__main__":
+    main()
