@@ -12,6 +12,7 @@ import numpy as np
 
 from relmo.elmo import Elmo
 from relmo.errors import ConfigError
+from relmo.search.background import ENOUGH, make_background
 from relmo.search.isotropy import Isotropy
 from relmo.search.settings import Layer, Settings
 from relmo.search.word_weights import WordWeights
@@ -42,8 +43,14 @@ class Encoder:
         encoder = cls(elmo, settings.layer, weights, None)
         vectors = encoder.pooled(sample)  # (N, D)
         encoder._sample = dict(zip(sample, vectors, strict=True))
-        encoder.isotropy = Isotropy.fit(vectors, settings.isotropy, settings.remove)
+        background = encoder._background() if len(sample) < ENOUGH else None
+        encoder.isotropy = Isotropy.fit(vectors, settings.isotropy, settings.remove, background)
         return encoder
+
+    def _background(self) -> Vectors | None:
+        """Vectors of texts about nothing, (M, D); None where the model has no word list."""
+        texts = [] if self.elmo.lexicon is None else make_background(self.elmo.lexicon)
+        return self._read_all(texts) if texts else None
 
     def encode(self, texts: Sequence[str]) -> Vectors:
         """One vector of length one per text, (N, D)."""

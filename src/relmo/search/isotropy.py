@@ -8,6 +8,9 @@ high cosine. Ways to undo it, each fitted to a sample of passages:
                  frequency more than meaning (Mu and Viswanath 2018)
     whiten       and make all directions vary alike, those of small variance less than wholly so
 
+Few passages do not show what all text shares; where they are few, a background of other texts
+(`background.py`) shows it with them.
+
 It is fitted once, when an index is made, and kept with it: a passage's vector depends on the model
 and this, never on what is added later.
 """
@@ -19,16 +22,20 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from relmo.errors import ConfigError
 from relmo.nn.pooling import normalize
 from relmo.types import Vectors
 
 Fix = Literal["none", "mean", "directions", "whiten"]
+Exact = NDArray[np.float64]
 RIDGE = 1e-3
 """Variance, as a share of the largest, below which a direction is held to be noise."""
 FEW = 20
 """So few passages are trusted by half: the mean of few texts is those texts themselves."""
+SOME = 100
+"""Passages that a background stands for."""
 
 
 def check_fix(fix: str) -> None:
@@ -45,28 +52,34 @@ class Isotropy:
     matrix: Vectors  # (D, D)
 
     @classmethod
-    def fit(cls, sample: Vectors, fix: Fix = "whiten", remove: int = 12) -> Isotropy:
+    def fit(
+        cls,
+        sample: Vectors,
+        fix: Fix = "whiten",
+        remove: int = 12,
+        background: Vectors | None = None,
+    ) -> Isotropy:
         """From the vectors of a sample, (N, D); a small sample is trusted less.
 
         Args:
             sample: vectors of passages.
             fix: what is undone.
             remove: number of directions, for "directions".
+            background: vectors of texts about anything, (M, D), which count as SOME passages.
         """
         N, D = sample.shape
-        mean, scale = np.zeros(D), np.ones(D)
-        turned = np.eye(D)
-        if fix != "none" and N:
-            mean = sample.mean(0, dtype=np.float64) * (N / (N + FEW))
-        if fix in ("directions", "whiten") and N:
-            centred = (sample - sample.mean(0)).astype(np.float64)  # (N, D)
-            variance, turned = np.linalg.eigh(centred.T @ centred / N)  # rising; columns of (D, D)
-            largest = max(float(variance[-1]), 1e-12)
-            if fix == "whiten":
-                ridge = RIDGE + (FEW / N) ** 2
-                scale = 1 / np.sqrt(np.maximum(variance, 0) / largest + ridge)
-            else:
-                scale[D - min(remove, N // FEW, D) :] = 0
+        mean: Exact = np.zeros(D)
+        scale, turned = np.ones(D), np.eye(D)
+        if fix != "none" and (N or background is not None):
+            mean, variance, trusted = _moments(sample, background)
+            if fix != "mean":
+                variance, turned = np.linalg.eigh(variance)  # rising; columns of (D, D)
+                largest = max(float(variance[-1]), 1e-12)
+                if fix == "whiten":
+                    ridge = RIDGE + (0.0 if background is not None else (FEW / N) ** 2)
+                    scale = 1 / np.sqrt(np.maximum(variance, 0) / largest + ridge)
+                else:
+                    scale[D - min(remove, trusted // FEW, D) :] = 0
         matrix = (turned * scale) @ turned.T  # (D, D): turned, scaled, turned back
         return cls(mean.astype(np.float32), matrix.astype(np.float32))
 
@@ -87,3 +100,22 @@ class Isotropy:
         """As it was kept."""
         rows = np.load(io.BytesIO(data), allow_pickle=False)
         return cls(rows[0], rows[1:])
+
+
+def _moments(sample: Vectors, background: Vectors | None) -> tuple[Exact, Exact, int]:
+    """Mean (D,) and covariance (D, D) of passages, and how many vectors they rest on."""
+    N = len(sample)
+    if background is None:
+        mean, variance = _mean_and_covariance(sample)
+        return mean * (N / (N + FEW)), variance, N
+    mean, variance = _mean_and_covariance(background)
+    if N:
+        share = N / (N + SOME)
+        own, varies = _mean_and_covariance(sample)
+        mean, variance = (1 - share) * mean + share * own, (1 - share) * variance + share * varies
+    return mean, variance, N + len(background)
+
+
+def _mean_and_covariance(vectors: Vectors) -> tuple[Exact, Exact]:
+    centred = (vectors - vectors.mean(0)).astype(np.float64)  # (N, D)
+    return vectors.mean(0, dtype=np.float64), centred.T @ centred / len(vectors)

@@ -1,9 +1,12 @@
 """Word weights, the common part of vectors, and the sample they are fitted to."""
 
+from collections import Counter
+
 import numpy as np
 import pytest
 
 from relmo.errors import ConfigError
+from relmo.search.background import make_background
 from relmo.search.encoder import Encoder
 from relmo.search.isotropy import Isotropy
 from relmo.search.sample import sample_passages
@@ -46,6 +49,25 @@ def test_few_texts_keep_their_own_vectors(leaning, fix, count):
     fixed = Isotropy.fit(few, fix).apply(few)
     assert np.isfinite(fixed).all()
     assert (np.linalg.norm(fixed, axis=1) > 0.99).all()
+
+
+@pytest.mark.parametrize("count", [0, 4, 40])
+def test_a_background_shows_what_a_few_texts_do_not(leaning, count):
+    few, others, background = leaning[:count], leaning[40:200], leaning[200:]
+    alone = Isotropy.fit(few).apply(others)
+    together = Isotropy.fit(few, background=background).apply(others)
+    assert np.linalg.norm(together.mean(0)) < 0.6 * np.linalg.norm(alone.mean(0))
+    assert together.std(0).max() / together.std(0).min() < 1.8
+
+
+def test_a_background_is_the_same_each_time_and_common_words_are_common_in_it():
+    lexicon = Lexicon(["the", "<S>", "</S>", "<UNK>", *(f"w{i}" for i in range(5000))])
+    texts = make_background(lexicon)
+    assert texts == make_background(lexicon)
+    words = Counter(word for text in texts for word in text.split())
+    assert words.most_common(1)[0][0] == "the"
+    assert not words.keys() & {"<S>", "</S>", "<UNK>"}
+    assert make_background(Lexicon(["<S>", "</S>", "<UNK>"])) == []
 
 
 def test_a_text_without_words_stays_zero(leaning):
