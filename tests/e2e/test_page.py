@@ -1,5 +1,6 @@
 """The page in a real browser: senses apart, controls that move numbers, no word to the outside."""
 
+import re
 import shutil
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -162,6 +163,14 @@ def test_the_served_index_is_searched(visit):
     page.fill("#query", "a boat on the river")
     page.keyboard.press("Enter")
     page.wait_for_selector("#hits li")
+    assert "drifted down the river" in page.inner_text("#hits li:first-child")
+    alone = page.inner_text("#hits li:first-child .number")
+    assert re.fullmatch(r"\S+:\d+ · -?\d\.\d{3}", alone)
+    page.check("#hybrid")
+    page.click("#search-form button")
+    page.wait_for_function(
+        "text => document.querySelector('#hits .number').textContent !== text", arg=alone
+    )
     assert "drifted down the river" in page.inner_text("#hits li:first-child")
 
 

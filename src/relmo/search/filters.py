@@ -22,6 +22,7 @@ OPERATORS = ("=", "!=", "<", "<=", ">", ">=")
 _WRITTEN = re.compile(
     r"(?P<key>[^=!<>]+?)\s*(?P<operator><=|>=|!=|<|>|=)\s*(?P<value>.*)", re.DOTALL
 )
+_BROKEN = re.compile("[\0\ud800-\udfff]")  # no store can hold these
 
 Where = Mapping[str, Any]
 
@@ -35,13 +36,17 @@ class Condition:
     values: tuple[Value, ...]
 
     def __post_init__(self) -> None:
-        if '"' in self.key or not self.key:
+        if '"' in self.key or not self.key or _BROKEN.search(self.key):
             raise ConfigError(f"cannot filter on the key {self.key!r}; rename it")
         if self.operator not in OPERATORS:
             raise ConfigError(f"{self.operator!r} compares nothing; choose {' '.join(OPERATORS)}")
         for value in self.values:
             if not isinstance(value, str | int | float | bool | None):
                 raise ConfigError(f"{self.key} is compared with {value!r}; give text or a number")
+            if isinstance(value, str) and _BROKEN.search(value):
+                raise ConfigError(f"{self.key} is compared with NUL or half a character")
+            if isinstance(value, int) and not -(2**63) <= value < 2**63:
+                raise ConfigError(f"{self.key} is compared with a number beyond 64 bits")
             if self.operator in ("<", "<=", ">", ">=") and isinstance(value, bool | None):
                 raise ConfigError(f"{self.key} {self.operator} {value!r}: this has no order")
 

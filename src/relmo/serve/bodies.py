@@ -6,6 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
+from relmo.search.filters import conditions
+
 OPENAI_TEXT = (
     "send text, a string or a list of strings; lists of token ids belong to one tokenizer of "
     "OpenAI's (in LangChain: check_embedding_ctx_length=False)"
@@ -39,6 +41,12 @@ def check_whole(value: Any) -> Any:  # noqa: ANN401 - a string or strings
             str(text).encode()
     except UnicodeEncodeError:
         raise ValueError(HALF_PAIR) from None
+    return value
+
+
+def _check_where(value: dict[str, Any]) -> dict[str, Any]:
+    """Conditions that cannot be are refused by what they say of themselves."""
+    conditions(value)
     return value
 
 
@@ -179,6 +187,12 @@ class SearchBody(Body):
     query: Annotated[str, AfterValidator(check_whole)] = Field(min_length=1)
     k: int = Field(10, ge=1, le=10**6)
     hybrid: bool = Field(False, description="Rank by the words of the query too (BM25).")
+    where: Annotated[dict[str, Any], AfterValidator(_check_where)] = Field(
+        {},
+        description='Conditions on metadata: {"year": 1958}, {"lang": ["en", "de"]} (one of '
+        'these), {"year": {">=": 1950, "<": 1960}}.',
+    )
+    documents: bool = Field(False, description="The best passage of each document alone.")
 
 
 class SearchHit(BaseModel):

@@ -15,6 +15,7 @@ from relmo.elmo import Elmo
 from relmo.errors import ConfigError, TextError, TextWarning
 from relmo.nn.pooling import normalize
 from relmo.serve.batcher import Batcher, QueueClosed, QueueFull
+from relmo.serve.bodies import SearchBody
 from relmo.serve.meters import Meters
 from relmo.serve.problems import Refusal
 from relmo.serve.settings import Limits
@@ -109,18 +110,28 @@ class Service:
         except ConfigError as error:
             raise Refusal(404, str(error), code="no_softmax") from error
 
-    async def search(self, query: str, k: int, hybrid: bool) -> Sequence[Mapping[str, Any]]:
-        """The k passages of the served index that are nearest to the query."""
+    async def search(self, body: SearchBody) -> Sequence[Mapping[str, Any]]:
+        """The passages of the served index that are nearest to the query."""
         index = self.index
         if index is None:
             text = "no index is served; start the server with --index INDEX (see relmo index)"
             raise Refusal(404, text, code="no_index")
-        self._check_results(k)
-        given = await self.given([query])
+        self._check_results(body.k)
+        given = await self.given([body.query])
         if not given[0].words:
             raise Refusal(422, "the query has no words", code="no_words", param="query")
         cost = len(given[0].words) + SOFTMAX_COST
-        return await self._wait(self.batcher.call(lambda: index.search(query, k, hybrid), cost))
+
+        def call() -> Sequence[Mapping[str, Any]]:
+            return index.search(
+                body.query,
+                body.k,
+                hybrid=body.hybrid,
+                where=body.where,
+                documents=body.documents,
+            )
+
+        return await self._wait(self.batcher.call(call, cost))
 
     # ── limits ──────────────────────────────────────────────────────────────────────────────
 

@@ -7,13 +7,24 @@ from typing import Any, Protocol
 
 from relmo.elmo import Elmo
 from relmo.search import SemanticIndex
+from relmo.search.filters import Where
 
 
 class Index(Protocol):
     """Anything that finds passages by meaning."""
 
-    def search(self, query: str, k: int, hybrid: bool) -> Sequence[Mapping[str, Any]]:
-        """The k best passages, best first; by the query's words too, if hybrid."""
+    def search(
+        self, query: str, k: int, *, hybrid: bool, where: Where, documents: bool
+    ) -> Sequence[Mapping[str, Any]]:
+        """The k best passages, best first.
+
+        Args:
+            query: what is sought.
+            k: passages at most.
+            hybrid: by the query's words too.
+            where: conditions on metadata, as `relmo.search.filters` reads them.
+            documents: the best passage of each document alone.
+        """
         ...
 
 
@@ -28,9 +39,18 @@ class Shelf:
         """The index at a path or address. Raises ConfigError if another model made it."""
         return cls(SemanticIndex.open(where, elmo=elmo))
 
-    def search(self, query: str, k: int, hybrid: bool) -> list[dict[str, Any]]:
+    def search(
+        self,
+        query: str,
+        k: int,
+        *,
+        hybrid: bool = False,
+        where: Where | None = None,
+        documents: bool = False,
+    ) -> list[dict[str, Any]]:
         """The k best passages, best first."""
-        return [hit.to_dict() for hit in self.index.search(query, k, hybrid=hybrid)]
+        hits = self.index.search(query, k, where=where, hybrid=hybrid, by_document=documents)
+        return [hit.to_dict() for hit in hits]
 
     def close(self) -> None:
         """Let go of the store."""

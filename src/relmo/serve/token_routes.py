@@ -79,7 +79,7 @@ def token_routes(service: Service) -> APIRouter:
     @router.post("/search", response_model=SearchHits)
     async def search(body: SearchBody, request: Request) -> Response:
         """Give the passages of the served index that are nearest in meaning."""
-        hits = await service.search(body.query, body.k, body.hybrid)
+        hits = await service.search(body)
         request.scope["relmo"].update(hits=len(hits))
         found = {"query": body.query, "hits": list(hits)}
         text = json.dumps(found, default=float)  # metadata may hold whole numbers of any size

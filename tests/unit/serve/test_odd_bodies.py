@@ -10,11 +10,14 @@ from tests.support.serving import live
 
 ROUTES = ["/v1/embeddings", "/embed_tokens", "/substitutes", "/search"]
 FIELDS = ["input", "model", "encoding_format", "dimensions", "user", "sentences", "layers",
-          "sentence", "position", "k", "query"]  # fmt: skip
+          "sentence", "position", "k", "query", "where", "documents"]  # fmt: skip
 ODD = [
     b"", b"null", b"[]", b"{}", b"{", b"[" * 5000, b'{"a":' * 5000, b"\xff\xfe", b"\x00",
     b'{"input": NaN}', b'{"input": 1e999}', b'{"position": ' + b"9" * 5000 + b"}",
     b'{"input": "\\ud800"}', b'{"sentences": ["\\udfff"]}', b'{"query": "\\ud800"}',
+    b'{"query": "a", "where": {"a": {"~": 1}}}', b'{"query": "a", "where": []}',
+    b'{"query": "a", "where": {"a": "\\u0000"}}', b'{"query": "a", "where": {"\\ud800": [[1]]}}',
+    b'{"query": "a", "where": {"a": ' + b"9" * 400 + b"}}",
     b'{"\\ud800": 1}', b'{"input": "a", "input": [1]}', b'{"input": "\\u0000"}',
     b'{"sentence": ["a"], "position": 1e3}', b'{"sentences": [["a"], "b", [""]], "layers": [0]}',
     b'{"sentence": "", "position": 0}', b'{"sentences": [[]]}', b'{"sentence": [], "position": 0}',

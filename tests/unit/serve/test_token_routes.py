@@ -108,7 +108,7 @@ def test_a_model_without_softmax_says_so(client):
 class Shelf:
     """An index of its own making."""
 
-    def search(self, query, k, hybrid):
+    def search(self, query, k, *, hybrid, where, documents):
         words = f"{query} {'hybrid ' if hybrid else ''}"
         return [{"document": "d", "text": f"{words}{i}", "score": 1.0 - i} for i in range(k)]
 

@@ -71,9 +71,11 @@ async function readPair() {
 }
 
 async function search() {
-  const { hits } = await ask("/search", { query: find("query").value, k: 10 });
+  const { hits } = await ask("/search", { query: find("query").value, k: 10, hybrid: find("hybrid").checked });
+  const place = (hit) => (hit.line ? `${hit.document}:${hit.line}` : hit.document);
   find("hits").replaceChildren(...hits.map((hit) => make("li", {}, `${hit.text ?? ""} `,
-    make("span", { class: "number" }, [hit.document, hit.score?.toFixed?.(3)].filter(Boolean).join(" · ")))));
+    make("span", { class: "number" }, [place(hit), hit.score?.toFixed?.(3)].filter(Boolean).join(" · ")))));
+  if (!hits.length) find("hits").replaceChildren(make("li", {}, "Nothing found."));
 }
 
 // An error is told where everyone sees it; a missing key is asked for.
