@@ -82,6 +82,8 @@ async def answer_invalid(request: Request, error: Exception) -> Response:
     first, more = error.errors()[0], len(error.errors()) - 1
     param = _place(first["loc"])
     message = str(first["msg"]).removeprefix("Value error, ")
+    if first["type"] == "model_attributes_type":
+        message = "send a JSON object, with the header Content-Type: application/json"
     message = f"{param}: {message}" if param else message
     if more and "union" not in str(first["type"]):
         message += f" (and {more} more)"

@@ -46,6 +46,7 @@ def test_odd_bytes(client, path):
         check(client, path, body)
     answer = client.post(path, content=b"a=1", headers={"content-type": "text/plain"})
     assert 400 <= answer.status_code < 500
+    assert "Content-Type: application/json" in answer.json()["error"]["message"]
 
 
 @settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=QUIET)
