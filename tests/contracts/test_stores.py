@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from relmo.errors import ConfigError
+from relmo.errors import ConfigError, OutputError
 from relmo.search.filters import conditions
 from relmo.search.open_store import open_store
 from relmo.search.store import Counts
@@ -60,6 +60,18 @@ def test_a_new_store_can_be_taken_away_until_something_is_written(where):
     old.close()
 
 
+def test_of_two_runs_that_begin_an_index_the_second_is_told(where):
+    first, second = open_store(where, create=True), open_store(where, create=True)
+    assert first.read_about() is second.read_about() is None
+    first.write_about("{}", b"a")
+    with pytest.raises(OutputError, match="another run has begun this index"):
+        second.write_about("{}", b"b")
+    second.discard()
+    second.close()
+    assert first.read_about() == ("{}", b"a")
+    first.close()
+
+
 def test_the_keys_that_filters_can_ask_for(store):
     assert store.meta_keys() == []
     store.replace([entry("a", ["one"], year=1950, lang="en"), entry("b", ["two"], Zone=None)])
@@ -69,7 +81,6 @@ def test_the_keys_that_filters_can_ask_for(store):
 def test_what_was_written_is_there_when_opened_again(where):
     first = open_store(where, create=True)
     assert first.read_about() is None
-    first.write_about("{}", b"a")
     first.write_about("{}", b"\0b")
     first.replace([entry("a", ["río Übung", "two"], year=1950)])
     first.close()

@@ -32,7 +32,7 @@ from relmo.search.documents import Passage
 from relmo.search.filters import Condition
 from relmo.search.rows import POSTING, Rows
 from relmo.search.sqlite_filters import to_sql
-from relmo.search.store import Counts, Entry, Found, Scored
+from relmo.search.store import BEGUN, Counts, Entry, Found, Scored
 from relmo.types import Vectors
 
 MARK = 0x72656C6D
@@ -118,9 +118,11 @@ class EmbeddedStore:
     # ── writing ─────────────────────────────────────────────────────────────────────────────
 
     def write_about(self, settings: str, arrays: bytes) -> None:
-        """Set how the index was made."""
+        """Set how the index was made, once."""
         with self._transaction():
-            self._db.execute("REPLACE INTO about VALUES (1, ?, ?)", (settings, arrays))
+            row = (settings, arrays)
+            if not self._db.execute("INSERT OR IGNORE INTO about VALUES (1, ?, ?)", row).rowcount:
+                raise OutputError(f"{self.path}: {BEGUN}")
 
     def replace(self, entries: Sequence[Entry], gone: Sequence[str] = ()) -> None:
         """Delete documents and add others, in one transaction."""

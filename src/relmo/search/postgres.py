@@ -22,7 +22,7 @@ from relmo.search.bm25 import ranked
 from relmo.search.documents import Passage
 from relmo.search.filters import Condition
 from relmo.search.postgres_sql import MATCHING, TABLES, to_sql
-from relmo.search.store import K1, B, Counts, Entry, Found, Scored
+from relmo.search.store import BEGUN, K1, B, Counts, Entry, Found, Scored
 from relmo.types import Vectors
 
 if TYPE_CHECKING:
@@ -82,13 +82,11 @@ class PostgresStore:
     # ── writing ─────────────────────────────────────────────────────────────────────────────
 
     def write_about(self, settings: str, arrays: bytes) -> None:
-        """Set how the index was made."""
+        """Set how the index was made, once."""
+        query = "INSERT INTO about VALUES (1, %s, %s) ON CONFLICT (one) DO NOTHING"
         with self._explained():
-            self._run(
-                "INSERT INTO about VALUES (1, %s, %s) ON CONFLICT (one) DO UPDATE "
-                "SET settings = excluded.settings, arrays = excluded.arrays",
-                (settings, arrays),
-            )
+            if not self._run(query, (settings, arrays)).rowcount:
+                raise OutputError(f"{self._shown}: {BEGUN}")
 
     def replace(self, entries: Sequence[Entry], gone: Sequence[str] = ()) -> None:
         """Delete documents and add others, in one transaction."""

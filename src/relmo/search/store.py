@@ -16,6 +16,7 @@ from relmo.search.documents import Document, Passage, Value
 from relmo.search.filters import Condition
 from relmo.types import Vectors
 
+BEGUN = "another run has begun this index meanwhile; start this one again, and it goes on"
 K1, B = 1.5, 0.75
 """BM25's: how soon repeating a term stops to count, and how much long passages are held back.
 k1 was chosen on half of Cranfield's queries among 0.9, 1.2, 1.5 and 2."""
@@ -63,7 +64,7 @@ class Store(Protocol):
         """How the index was made: settings as JSON, arrays as bytes; None for a new store."""
 
     def write_about(self, settings: str, arrays: bytes) -> None:
-        """Set it."""
+        """Set it, once: a second time, which another process may have made it, is an error."""
 
     def sources(self) -> list[str]:
         """Where documents came from."""
