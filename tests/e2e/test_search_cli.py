@@ -45,6 +45,10 @@ def test_index_then_search(run, notes):
     again = run(*ARGS, "--json")
     assert json.loads(again.stdout)["unchanged"] == 3
 
+    removed = run("index", "--remove", "notes/t.csv", "--out", "i.relmo", "--json")
+    report = json.loads(removed.stdout)
+    assert (report["deleted"], report["passages"]) == (2, 2)
+
 
 def test_filters_documents_and_queries_from_standard_input(run, notes):
     run(*ARGS, "--model", "model", "--passages", "sentence")
@@ -94,6 +98,8 @@ def test_a_database_gives_the_hits_that_a_file_gives(run, notes):
         (("index", "notes"), 2, "--out INDEX or --store"),
         (("index", "notes", "--store", "x.relmo"), 2, "postgresql://"),
         (("index", "nowhere", "--out", "i"), 2, "no such file"),
+        (("index", "--out", "i"), 2, "--remove PATH"),
+        (("index", "--remove", "notes", "--out", "i"), 2, "no such index"),
         (("index", "notes", "--out", "i", "--model", "model", "--layer", "x"), 2, "mean, bottom"),
         (("index", "notes", "--out", "i", "--model", "model", "--strict"), 1, "t.csv, line 1"),
         (("search", "i.relmo", "cats"), 2, "no such index"),

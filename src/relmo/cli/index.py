@@ -15,7 +15,7 @@ SHOWN = 20
 """Bad rows that are named; the others are counted."""
 
 Paths = Annotated[
-    list[str],
+    list[str] | None,
     typer.Argument(metavar="PATH…", help="Files and folders: .txt .md .csv .tsv .xlsx .jsonl."),
 ]
 Out = Annotated[Path | None, typer.Option(help="The index, one file; brought up to date if there.")]
@@ -34,11 +34,15 @@ Language = Annotated[str | None, typer.Option(help="Stemmer for --hybrid: englis
 Layer = Annotated[str | None, typer.Option(help="mean, bottom, top or a layer's number.")]
 Weighting = Annotated[str | None, typer.Option(help="Of words: vocabulary, corpus or none.")]
 Isotropy = Annotated[str | None, typer.Option(help="whiten, directions, mean or none.")]
+Remove = Annotated[
+    list[str] | None,
+    typer.Option("--remove", help="Take out what came from this path; may be repeated."),
+]
 Strict = Annotated[bool, typer.Option("--strict", help="End at the first bad row.")]
 
 
 def index(
-    paths: Paths,
+    paths: Paths = None,
     out: Out = None,
     store: StoreAt = None,
     text: Text = None,
@@ -51,13 +55,14 @@ def index(
     layer: Layer = None,
     weighting: Weighting = None,
     isotropy: Isotropy = None,
+    remove: Remove = None,
     strict: Strict = False,
     as_json: AsJson = False,
 ) -> None:
     """Index files, or bring an index up to date with them; started again, it goes on."""
     from relmo.search.addresses import without_password
     from relmo.search.documents import BadRow
-    from relmo.search.sync import index_files
+    from relmo.search.sync import index_files, remove_files
     from relmo.search.tables import Columns
 
     if (out is None) == (store is None):
@@ -65,6 +70,12 @@ def index(
     where = str(out) if out is not None else str(store)
     if store is not None and "://" not in store:
         raise ConfigError(f"--store takes an address, postgresql://…; for a file: --out {store}")
+    if bool(paths) == bool(remove):
+        raise ConfigError("give files or folders to index, or --remove PATH to take out")
+    if remove:
+        removed = remove_files(where, remove)
+        say({"index": without_password(where), **removed.to_dict()}, as_json)
+        return
     chosen: dict[str, Any] = {
         "model": model,
         "passages": passages,
@@ -84,7 +95,7 @@ def index(
 
     report = index_files(
         where,
-        paths,
+        paths or [],
         columns=Columns(
             text=tuple(text or ["text"]), id=id_column, meta=None if meta is None else tuple(meta)
         ),

@@ -101,6 +101,35 @@ def index_files(
     return run.report
 
 
+def remove_files(where: str | Path, paths: Sequence[str | Path]) -> Report:
+    """Take out of an index what it holds from files and folders, which need not be there any more.
+
+    Args:
+        where: a file or a postgresql:// address.
+        paths: as they were given when they were indexed. One that the index holds nothing from is
+            an error, and nothing is taken out.
+    """
+    begun, report = time.monotonic(), Report()
+    store = open_store(where, create=False)
+    try:
+        held = store.sources()
+        for path in paths:
+            if not any(is_under(source, [path]) for source in held):
+                raise ConfigError(f"the index holds nothing from {path}; name it as it was indexed")
+        for source in held:
+            if is_under(source, paths):
+                keys = list(store.digests(source))
+                store.replace([], keys)
+                report.files += 1
+                report.deleted += len(keys)
+        store.tidy()
+        report.passages = store.counts().passages
+    finally:
+        store.close()
+    report.seconds = round(time.monotonic() - begun, 1)
+    return report
+
+
 @dataclass(slots=True)
 class _Run:
     store: Store

@@ -12,7 +12,7 @@ from relmo.errors import ConfigError, DataError, RelmoError
 from relmo.search import SemanticIndex
 from relmo.search.documents import BadRow
 from relmo.search.open_store import open_store
-from relmo.search.sync import index_files
+from relmo.search.sync import index_files, remove_files
 from relmo.search.tables import Columns
 from tests.support.toy_search import postgres_address
 
@@ -108,6 +108,17 @@ def test_a_folder_with_nothing_to_index_is_a_wrong_call(tiny, tmp_path, monkeypa
     with pytest.raises(ConfigError, match="no file that can be indexed"):
         follow(tiny)
     assert not (tmp_path / "i.relmo").exists()
+
+
+def test_files_are_taken_out_though_they_are_gone(tiny, notes):
+    follow(tiny)
+    (notes / "a.txt").unlink()
+    with pytest.raises(ConfigError, match="nothing from elsewhere"):
+        remove_files("i.relmo", ["notes/a.txt", "elsewhere"])
+    assert len(held()) == 8
+    report = remove_files("i.relmo", ["./notes/a.txt", "notes/rows.jsonl"])
+    assert (report.files, report.deleted, report.passages) == (2, 6, 2)
+    assert held() == {"notes/b.txt", "notes/c.txt"}
 
 
 def test_a_first_run_that_fails_leaves_no_index(notes):
