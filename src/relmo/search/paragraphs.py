@@ -19,7 +19,7 @@ HEADING = 16
 
 _BLANK = re.compile(r"\n\s*\n")
 _LINE = re.compile(r"\S[^\n]*")
-_ITEM = re.compile(r"(?:[-*+•]|\d{1,3}[.)])[ \t]")
+_ITEM = re.compile(r"[-*+•][ \t]|\d{1,3}[.)][ \t]+[^\W\d]")  # "3. 5" is a number
 _ENDED = re.compile(r"""[.!?…:;,。！？][\"'”’»)\]_*`]*\Z""")
 
 
@@ -55,7 +55,7 @@ def _stretches(text: str) -> Iterator[Span]:
 
 def _joined(text: str, lines: list[Span]) -> Iterator[Span]:
     """The lines between two blank ones, joined where they go on."""
-    goes_on = [_goes_on(text[start : start + 6]) for start, _ in lines[1:]]
+    goes_on = [_goes_on(text[start : start + 8]) for start, _ in lines[1:]]
     is_broken = 3 * sum(goes_on) >= len(goes_on) and max(b - a for a, b in lines) <= PAGE
     begin, end = lines[0]
     for line, is_middle in zip(lines[1:], goes_on, strict=True):

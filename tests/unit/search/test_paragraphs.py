@@ -38,6 +38,10 @@ def test_lines_that_are_paragraphs_stay_apart():
 def test_items_of_a_list_stay_apart():
     items = ["- one thing that is\n  broken into two lines.", "- another thing that is\n  as long."]
     assert found("\n".join(items)) == items
+    numbered = ["1. the bank raised\n   its rates;", "2) nobody noticed\n   at the river."]
+    assert found("\n".join(numbered)) == numbered
+    numbers = "the rates that were measured went from\n3. 5 to 4. 5 and then they\nfell."
+    assert found(numbers) == [numbers]
     short = ["- milk", "- eggs", FIRST]
     assert found("- milk\n- eggs\n\n" + FIRST) == short
 
