@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 
 import numpy as np
 
 from relmo.elmo import Elmo
 from relmo.errors import ConfigError
+from relmo.progress import progress
 from relmo.search.background import ENOUGH, make_background
 from relmo.search.isotropy import Isotropy
 from relmo.search.settings import Layer, Settings
@@ -33,7 +35,13 @@ class Encoder:
         self._read: LayerChoice = "all" if layer == "bottom" else layer
 
     @classmethod
-    def fit(cls, elmo: Elmo, settings: Settings, sample: Sequence[str]) -> Encoder:
+    def fit(
+        cls,
+        elmo: Elmo,
+        settings: Settings,
+        sample: Sequence[str],
+        show_progress_bar: bool = False,
+    ) -> Encoder:
         """Make one from a sample of the passages that it will read."""
         weights = WordWeights.uniform()
         if settings.weighting == "vocabulary" and elmo.lexicon is not None:
@@ -41,7 +49,7 @@ class Encoder:
         elif settings.weighting != "none":  # a model without a word list counts in the sample
             weights = WordWeights.counted(elmo.sentences(sample), settings.weight_at)
         encoder = cls(elmo, settings.layer, weights, None)
-        vectors = encoder.pooled(sample)  # (N, D)
+        vectors = encoder._read_all(sample, show_progress_bar)  # (N, D)
         encoder._sample = dict(zip(sample, vectors, strict=True))
         background = encoder._background() if len(sample) < ENOUGH else None
         encoder.isotropy = Isotropy.fit(vectors, settings.isotropy, settings.remove, background)
@@ -64,14 +72,16 @@ class Encoder:
         rows = [self._sample[text] if text in self._sample else next(read) for text in texts]
         return np.stack(rows) if rows else np.zeros((0, self.elmo.config.width), np.float32)
 
-    def _read_all(self, texts: Sequence[str]) -> Vectors:
+    def _read_all(self, texts: Sequence[str], show_progress_bar: bool = False) -> Vectors:
         parts = [self.elmo.sentences([text]) for text in texts]
         stream = self.elmo.embed_stream(
             (sentence for text in parts for sentence in text), layers=self._read
         )
         result = np.zeros((len(parts), self.elmo.config.width), dtype=np.float32)
-        for row, sentences in zip(result, parts, strict=True):
-            row[:] = self._mean(sentences, stream)
+        rows = zip(result, parts, strict=True)
+        with closing(progress(rows, len(parts), "sample", show_progress_bar)) as shown:
+            for row, sentences in shown:
+                row[:] = self._mean(sentences, stream)
         return result
 
     def _mean(self, sentences: list[list[str]], stream: Iterator[Vectors]) -> Vectors:

@@ -95,7 +95,12 @@ class SemanticIndex:
 
     @classmethod
     def begin(
-        cls, store: Store, documents: Iterable[Document], settings: Settings, elmo: Elmo | None
+        cls,
+        store: Store,
+        documents: Iterable[Document],
+        settings: Settings,
+        elmo: Elmo | None,
+        show_progress_bar: bool = False,
     ) -> Self:
         """Fit an encoder to a sample of the documents, and write it into an empty store."""
         elmo = elmo or Elmo.from_pretrained(settings.model)
@@ -105,7 +110,7 @@ class SemanticIndex:
         make_terms(settings.language)  # a missing stemmer is found before hours of work
         cut = (split(each, settings.passages, settings.max_words) for each in documents)
         sample = sample_passages(passage.text for passages in cut for passage in passages)
-        encoder = Encoder.fit(elmo, settings, sample)
+        encoder = Encoder.fit(elmo, settings, sample, show_progress_bar)
         store.write_about(settings.to_json(), encoder.to_bytes(settings))
         return cls(store, encoder, settings)
 

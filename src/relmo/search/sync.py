@@ -84,7 +84,7 @@ def index_files(
     try:
         run = _Run(store, sources, columns, strict, on_bad, Report(files=len(sources)))
         run.check_meta()
-        index = run.index(settings or {}, elmo)
+        index = run.index(settings or {}, elmo, show_progress_bar)
         with closing(progress(run.documents(), run.total(), "documents", show_progress_bar)) as bar:
             for entries in index.entries(bar):
                 store.replace(entries)
@@ -139,13 +139,15 @@ class _Run:
     on_bad: Callable[[BadRow], None] | None
     report: Report
 
-    def index(self, changes: dict[str, Any], elmo: Elmo | None) -> SemanticIndex:
+    def index(
+        self, changes: dict[str, Any], elmo: Elmo | None, show_progress_bar: bool
+    ) -> SemanticIndex:
         """The index that the store holds, or a new one."""
         about = self.store.read_about()
         if about is None:
             settings = Settings(**changes)
             self._check_text()
-            return SemanticIndex.begin(self.store, self._all(), settings, elmo)
+            return SemanticIndex.begin(self.store, self._all(), settings, elmo, show_progress_bar)
         kept = dataclasses.asdict(Settings.from_json(about[0]))
         for name, value in changes.items():
             if kept[name] != value:

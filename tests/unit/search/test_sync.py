@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from relmo.errors import ConfigError, DataError, RelmoError
-from relmo.search import SemanticIndex
+from relmo.search import SemanticIndex, encoder, sync
 from relmo.search.documents import BadRow
 from relmo.search.open_store import open_store
 from relmo.search.sync import index_files, remove_files
@@ -108,6 +108,19 @@ def test_a_folder_with_nothing_to_index_is_a_wrong_call(tiny, tmp_path, monkeypa
     with pytest.raises(ConfigError, match="no file that can be indexed"):
         follow(tiny)
     assert not (tmp_path / "i.relmo").exists()
+
+
+def test_fitting_and_indexing_both_show_how_far_they_are(tiny, notes, monkeypatch):
+    shown = []
+
+    def note(items, total, what, show):
+        shown.append((what, total, show))
+        yield from items
+
+    monkeypatch.setattr(encoder, "progress", note)
+    monkeypatch.setattr(sync, "progress", note)
+    follow(tiny, show_progress_bar=True)
+    assert [each for each in shown if each[2]] == [("sample", 8, True), ("documents", 8, True)]
 
 
 def test_files_are_taken_out_though_they_are_gone(tiny, notes):
