@@ -233,3 +233,22 @@ def test_both_know_the_same(pair):
     assert mine.counts() == theirs.counts()
     assert mine.sources() == theirs.sources()
     assert mine.digests("s2") == theirs.digests("s2")
+
+
+def test_a_connection_that_was_lost_is_made_anew(tmp_path):
+    import psycopg
+
+    where = make("postgres", tmp_path)
+    store = open_store(where, create=True)
+    store.write_about('{"width": 16}', b"fit")
+    store.replace(many(3))
+    before = store.counts()
+    with psycopg.connect(postgres_address(), autocommit=True) as other:
+        query = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> %s"
+        other.execute(query, (other.info.backend_pid,))
+    assert store.counts() == before
+    store.replace([], ["d0"])
+    assert store.counts().documents == before.documents - 1
+    store.close()
+    with pytest.raises(OutputError, match="closed"):
+        store.counts()

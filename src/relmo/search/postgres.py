@@ -10,8 +10,9 @@ from __future__ import annotations
 import json
 import threading
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -50,8 +51,12 @@ class PostgresStore:
         self._lock = threading.RLock()
         self._is_new = False
         self._error = psycopg.Error
+        self._depth = 0
+        self._connect_to: Callable[[], psycopg.Connection[Any]] = partial(
+            psycopg.connect, self._address, autocommit=True
+        )
         try:
-            self._db: psycopg.Connection[Any] = psycopg.connect(self._address, autocommit=True)
+            self._db = self._connect_to()
         except psycopg.Error as error:
             raise ConfigError(f"{self._shown}: {error}; is the address right?") from error
         try:
@@ -75,9 +80,13 @@ class PostgresStore:
                     for statement in TABLES.split(";\n"):
                         self._run(statement)
                 self._is_new = True
-            self._run(f'SET search_path TO "{self._schema}", public')
-            self._run("SET hnsw.ef_search = 200")
-            self._run("SET hnsw.iterative_scan = strict_order")  # filters find enough
+            self._set_up()
+
+    def _set_up(self) -> None:
+        """What holds for one connection."""
+        self._run(f'SET search_path TO "{self._schema}", public')
+        self._run("SET hnsw.ef_search = 200")
+        self._run("SET hnsw.iterative_scan = strict_order")  # filters find enough
 
     # ── writing ─────────────────────────────────────────────────────────────────────────────
 
@@ -240,10 +249,26 @@ class PostgresStore:
     def _explained(self) -> Iterator[None]:
         """One thread at a time; the database's errors with the address they are about."""
         with self._lock:
+            self._depth += 1
             try:
+                if self._depth == 1:
+                    self._reach()
                 yield
             except self._error as error:
                 raise OutputError(f"{self._shown}: {error}") from error
+            finally:
+                self._depth -= 1
+
+    def _reach(self) -> None:
+        """Connect anew where the connection was lost: a server outlives its database's restart."""
+        if self._db.closed and not self._db.broken:
+            return  # by us
+        try:
+            self._run("SELECT 1")
+        except self._error:
+            self._db.close()
+            self._db = self._connect_to()
+            self._set_up()
 
 
 def _written(vector: Vectors) -> str:
