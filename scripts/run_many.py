@@ -49,6 +49,7 @@ class Run:
     task: str
     data: str
     model: str
+    seed: int
     changes: tuple[str, ...]
 
     def command(self, options: argparse.Namespace) -> list[str]:
@@ -92,6 +93,7 @@ def _run(entry: dict[str, Any], seed: int, vary: str, model: str, folders: dict[
         task=entry["task"],
         data=entry["data"],
         model=folders.get(model, model),
+        seed=seed,
         changes=(f"training.seed={seed}", *changes),
     )
 
@@ -157,10 +159,13 @@ def main() -> None:
     parser.add_argument("--only", default="", metavar="TEXT,…", help="runs whose names begin so")
     parser.add_argument("--slots", type=int, default=1, help="runs side by side")
     parser.add_argument("--seconds", type=float, default=float("inf"))
+    parser.add_argument("--by-seed", action="store_true", help="the first seed of all runs first")
     parser.add_argument("--list", action="store_true", help="print the runs, train none")
     options = parser.parse_args()
     runs = read_runs(options.runs, dict(each.split("=", 1) for each in options.model))
     runs = [run for run in runs if run.name.startswith(tuple(options.only.split(",")))]
+    if options.by_seed:
+        runs.sort(key=lambda run: run.seed)
     if options.list:
         print("\n".join(run.name for run in runs))
         return

@@ -49,6 +49,17 @@ def test_a_list_is_all_combinations_the_first_seed_first(tmp_path):
     assert runs[1].changes == ("training.seed=0", "training.epochs=1", "input.place=both")
 
 
+def test_the_first_seed_of_all_runs_can_come_first(tmp_path, monkeypatch, capsys):
+    second = LIST.replace("[0, 1]", "[0]").replace('"ner"', '"sst"').replace('"none", ', "")
+    path = write(tmp_path, LIST + second)
+    command = ["run_many", str(path), "--data", "x", "--output", "y", "--by-seed", "--list"]
+    monkeypatch.setattr(sys, "argv", command)
+    script.main()
+    names = capsys.readouterr().out.split()
+    assert [name[-1] for name in names] == list("0000001111")
+    assert [name.partition("-")[0] for name in names] == ["ner"] * 4 + ["sst"] * 2 + ["ner"] * 4
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -74,7 +85,7 @@ def test_runs_end_and_are_not_begun_again(tmp_path, capsys):
     TOYS["ner"].write_parts(tmp_path / "toy", 8, 4)
     changes = [*TAGGER, "training.epochs=1"]
     runs = [
-        script.Run(f"run-{seed}", "ner", "toy", "none", (f"training.seed={seed}", *changes))
+        script.Run(f"run-{seed}", "ner", "toy", "none", seed, (f"training.seed={seed}", *changes))
         for seed in (0, 1)
     ]
     output = tmp_path / "runs"

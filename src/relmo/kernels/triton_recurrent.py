@@ -108,16 +108,18 @@ def _tiles(weight: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def _before(outputs: Tensor, starts: Tensor, lengths: Tensor) -> Tensor:
-    """The state before each token, 0 at a sentence's beginning: (N, D, H) -> (N, D, H)."""
-    before = torch.zeros_like(outputs)
-    before[1:, 0] = outputs[:-1, 0]
-    before[:-1, 1:] = outputs[1:, 1:]
-    has_words = lengths > 0
-    first = starts[has_words].long()
-    last = first + lengths[has_words] - 1
-    before[first, 0] = 0
-    before[last, 1:] = 0
-    return before
+    """The state before each token, 0 at a sentence's beginning: (N, D, H) -> (N, D, H).
+
+    A sentence without words points at its neighbours' ends, which are 0 anyway, or at the row that
+    is one too many: to leave it out would mean to wait for the device.
+    """
+    N, D, H = outputs.shape
+    before = outputs.new_zeros(N + 1, D, H)
+    before[1:N, 0] = outputs[:-1, 0]
+    before[: N - 1, 1:] = outputs[1:, 1:]
+    before[starts.long(), 0] = 0
+    before[(starts + lengths).long() - 1, 1:] = 0
+    return before[:N]
 
 
 @triton.jit

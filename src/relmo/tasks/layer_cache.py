@@ -34,7 +34,7 @@ Words = tuple[str, ...]
 MAX_BYTES = 64 * 2**30
 """A cache larger than this is refused: fewer sentences, or a smaller model."""
 ON_DEVICE_BYTES = 24 * 2**30
-"""A cache up to this size is held on the GPU."""
+"""A cache up to this size is held on the GPU, where that has room."""
 PAUSE = 0.2
 """Seconds between two looks whether another process has made the cache."""
 
@@ -55,7 +55,7 @@ class LayerCache:
         ends = np.cumsum([0, *map(len, sentences)])
         self._first = dict(zip(sentences, ends[:-1].tolist(), strict=True))
         self._table: Tensor | NDArray[np.float16] = table  # (tokens, L + 1, D)
-        if device.type == "cuda" and table.nbytes <= ON_DEVICE_BYTES:
+        if table.nbytes <= room_on(device):
             self._table = torch.from_numpy(np.array(table)).to(device)
 
     def __call__(self, sentences: Sequence[Words]) -> Tensor:
@@ -72,6 +72,13 @@ class LayerCache:
             found = onto(self._table[rows], self.device)
         mask = onto(there, self.device)
         return (found * mask[..., None, None]).permute(2, 0, 1, 3)
+
+
+def room_on(device: torch.device) -> int:
+    """Bytes of layers that a GPU may hold: half of what is free, for others may be at work there."""
+    if device.type != "cuda":
+        return 0
+    return min(ON_DEVICE_BYTES, torch.cuda.mem_get_info(device)[0] // 2)
 
 
 def open_layers(elmo: Elmo, sentences: Iterable[Words], folder: Path) -> LayerCache:

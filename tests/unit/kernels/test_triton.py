@@ -67,6 +67,7 @@ RECURRENT_CASES = {  # kind, width, features, lengths
     "an lstm of more than a tile": ("lstm", 3, 70, (3, 2)),
     "a gru of several tiles": ("gru", 3, 130, (3, 2)),
     "an lstm of sentences without words": ("lstm", 3, 5, (0, 2, 0)),
+    "a gru of sentences without words": ("gru", 3, 5, (0, 0, 3, 0, 2, 1, 0, 0)),
     "a gru of more than one program": ("gru", 3, 5, (2,) * 17 + (5, 0, 3)),
 }
 WEIGHTS = LstmWeights._fields

@@ -11,7 +11,7 @@ from relmo import Elmo
 from relmo.errors import ConfigError, OutputError
 from relmo.tasks import layer_cache
 from relmo.tasks.inputs import layers_of
-from relmo.tasks.layer_cache import open_layers
+from relmo.tasks.layer_cache import ON_DEVICE_BYTES, open_layers, room_on
 from relmo.vectors.lock import open_locked
 from tests.conftest import tiny_config
 
@@ -182,3 +182,12 @@ def test_the_record_of_a_cache_is_plain_json(elmo, tmp_path):
     found = open_layers(elmo, SENTENCES, tmp_path)
     assert json.loads(json.dumps(found.meta)) == found.meta
     assert found.meta["model"] == "tiny"
+
+
+def test_layers_stay_on_the_host_where_a_gpu_has_no_room(monkeypatch):
+    free = 10 * 2**30
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (free, 80 * 2**30))
+    assert room_on(torch.device("cuda")) == free // 2
+    free = 10**15
+    assert room_on(torch.device("cuda")) == ON_DEVICE_BYTES
+    assert room_on(torch.device("cpu")) == 0
