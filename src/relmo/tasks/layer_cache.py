@@ -75,7 +75,7 @@ class LayerCache:
 
 
 def room_on(device: torch.device) -> int:
-    """Bytes of layers that a GPU may hold: half of what is free, for others may be at work there."""
+    """Bytes of layers that a GPU may hold: half of what is free, for others may work there too."""
     if device.type != "cuda":
         return 0
     return min(ON_DEVICE_BYTES, torch.cuda.mem_get_info(device)[0] // 2)
