@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from importlib.util import find_spec
 
+import torch
 from torch import Tensor
 
 from relmo.kernels import reference
@@ -21,7 +22,12 @@ def uses_fast_kernels() -> bool:
 
 def has_triton(x: Tensor) -> bool:
     """Whether Triton kernels run on this tensor."""
-    return x.is_cuda and uses_fast_kernels() and find_spec("triton") is not None
+    return has_triton_on(x.device)
+
+
+def has_triton_on(device: torch.device) -> bool:
+    """Whether Triton kernels run there."""
+    return device.type == "cuda" and uses_fast_kernels() and find_spec("triton") is not None
 
 
 def paired_lstm(

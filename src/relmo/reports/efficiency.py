@@ -21,7 +21,7 @@ from relmo.reports.blocks import (
 )
 from relmo.reports.names import listed, mark, mean_score, model_name, slug, title
 from relmo.reports.plots import Series, curves
-from relmo.reports.records import MEASURES, Dataset, Group, Run, datasets, models, select
+from relmo.reports.records import MEASURES, Dataset, Group, Run, datasets, main_models, select
 from relmo.reports.tasks import chosen
 
 EXPECTED = "ner", "sst"
@@ -68,7 +68,7 @@ def updates_to(run: Run, target: float) -> int | None:
 def _lines(groups: Sequence[Group], dataset: Dataset) -> dict[str, dict[float, Group]]:
     """Model -> share -> the group that the development part chooses."""
     lines = {}
-    for model in ["", *models(groups)]:
+    for model in ["", *main_models(groups)]:
         shares = sorted({g.share for g in groups if (g.dataset, g.elmo) == (dataset, model)})
         lines[model] = {share: select(groups, dataset, model, share)[0] for share in shares}
     return {model: line for model, line in lines.items() if line}

@@ -21,7 +21,7 @@ from relmo.reports.blocks import (
 )
 from relmo.reports.names import corpus, listed, slug, title
 from relmo.reports.plots import heat_map
-from relmo.reports.records import MODELS, Group, Run, datasets, models, select
+from relmo.reports.records import MODELS, Group, Run, datasets, main_models, select
 
 PLACES = "input", "output"
 
@@ -38,7 +38,7 @@ class Mix:
 def figure_2(groups: Sequence[Group]) -> Section:
     """The section."""
     blocks: list[Block] = []
-    for model in models(groups):
+    for model in main_models(groups):
         found = {place: find_mixes(groups, model, place) for place in PLACES}
         if any(found.values()):
             pictures = {

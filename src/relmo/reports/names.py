@@ -47,7 +47,10 @@ def mark(model: str) -> str:
 
 
 def model_name(model: str) -> str:
-    """Of a row."""
+    """Of a row. A model tuned on a task's text is called after one of ours and the task."""
+    for known in MODELS:
+        if model.startswith(f"{known}-"):
+            return f"+ {known}, tuned"
     return f"+ {model}" if model else "baseline"
 
 

@@ -195,6 +195,12 @@ def models(groups: Iterable[Group]) -> list[str]:
     return sorted({group.elmo for group in groups if group.elmo}, key=model_order)
 
 
+def main_models(groups: Sequence[Group]) -> list[str]:
+    """Those that pictures show: the report's own, or any where there is none of them."""
+    every = models(groups)
+    return [name for name in every if name in MODELS] or every
+
+
 def select(
     groups: Iterable[Group],
     dataset: Dataset,

@@ -36,6 +36,7 @@ from relmo.reports.records import (
     describe,
     differences,
     error_reduction,
+    main_models,
     models,
     select,
 )
@@ -62,7 +63,8 @@ def table_1(groups: Sequence[Group]) -> Section:
                 "smaller than the paper's, so what compares with the paper is the error that ELMo "
                 "takes away, not the score. Parameters are those that were trained; minutes are "
                 f"those of training on {listed(_hardware(whole))}. "
-                "Where SQuAD's hidden test part would stand, its development part does."
+                "Where SQuAD's hidden test part would stand, its development part does. A model "
+                "called tuned has read the task's training text for one epoch before (Table 7)."
             ),
             _pictures(whole, found),
             Table(
@@ -137,7 +139,7 @@ def _claims(groups: Sequence[Group], dataset: Dataset) -> Iterator[Claim]:
     for group in best[1:] if not best[0].elmo else ():
         after, before = group.mean("test"), best[0].mean("test")
         yield Claim(
-            f"{title(dataset, groups)}: {group.elmo} above the baseline",
+            f"{title(dataset, groups)}: {_plain(group)} above the baseline",
             after > before,
             versus(number(after, group.runs), number(before, best[0].runs)),
         )
@@ -153,7 +155,7 @@ def _bootstraps(groups: Sequence[Group], dataset: Dataset) -> Iterator[Paragraph
         if found is not None:
             runs = [*group.runs, *best[0].runs]
             yield Paragraph([
-                Span(f"{title(dataset, groups)}, {group.elmo} against the baseline, paired "
+                Span(f"{title(dataset, groups)}, {_plain(group)} against the baseline, paired "
                      f"bootstrap over {found.num_documents} documents, mean counts of seeds: "),
                 number(found.difference, runs, "+.2f"), Span(" ("),
                 number(found.low, runs, "+.2f"), Span(" to "), number(found.high, runs, "+.2f"),
@@ -223,8 +225,15 @@ def _trials(name: str, every: Sequence[Sequence[Group]]) -> Table:
     return Table(f"{name}: settings by their score on the development part.", head, rows, 2)
 
 
+def _plain(group: Group) -> str:
+    """The model's name in a sentence."""
+    return model_name(group.elmo).removeprefix("+ ")
+
+
 def _pictures(groups: Sequence[Group], found: Sequence[Dataset]) -> Figure:
-    """Scores, and the error that ELMo takes away, the paper's below ours."""
+    """Scores, and the error that ELMo takes away, the paper's below ours; of our models alone."""
+    shown = main_models(groups)
+    groups = [group for group in groups if not group.elmo or group.elmo in shown]
     scores, errors = [], []
     for dataset in found:
         name, others, best = (
@@ -240,7 +249,7 @@ def _pictures(groups: Sequence[Group], found: Sequence[Dataset]) -> Figure:
         ]
         if less and not best[0].elmo:
             errors.append(Dumbbell(name, less, (float(others.reduction),)))
-    legend = [(mark(name), name) for name in models(groups)]
+    legend = [(mark(name), name.removeprefix("relmo-en-")) for name in shown]
     every = [("s0", "baseline"), *legend]
     drawn = {"tasks-scores": ("Test scores, %", scores, every)}
     if errors:

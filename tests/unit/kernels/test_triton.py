@@ -20,8 +20,10 @@ from relmo.errors import ConfigError
 from relmo.kernels import reference
 from relmo.kernels.reference import LstmWeights
 from relmo.nn.bilm import BiLM, initialize
+from relmo.nn.blocks import encoder
 from relmo.nn.blocks.encoder import Encoder, split_layer
 from relmo.nn.crf import NEVER, plain_log_sum
+from relmo.tasks.srl.model import AlternatingLstm
 
 TOLERANCE = {torch.float32: 2e-6, torch.bfloat16: 2e-2}
 """Largest error allowed in any tensor, relative in norm."""
@@ -68,6 +70,7 @@ RECURRENT_CASES = {  # kind, width, features, lengths
     "a gru of several tiles": ("gru", 3, 130, (3, 2)),
     "an lstm of sentences without words": ("lstm", 3, 5, (0, 2, 0)),
     "a gru of sentences without words": ("gru", 3, 5, (0, 0, 3, 0, 2, 1, 0, 0)),
+    "an lstm of one direction": ("one-way lstm", 5, 7, (4, 1, 6, 0, 2)),
     "a gru of more than one program": ("gru", 3, 5, (2,) * 17 + (5, 0, 3)),
 }
 WEIGHTS = LstmWeights._fields
@@ -124,8 +127,13 @@ def test_sums_over_sequences_of_tags_and_their_gradients_are_the_plain_loops(cas
 @pytest.mark.parametrize("case", RECURRENT_CASES)
 def test_a_recurrent_layer_and_its_gradients_are_torchs_own(case, interpreted):
     errors = interpreted[case]
-    assert tuple(errors) == RECURRENT_NAMES
+    ends = 1 if "one direction" in case else 2
+    assert tuple(errors) == RECURRENT_NAMES[: 2 + 4 * ends]
     assert max(errors.values()) < TOLERANCE[torch.float32], errors
+
+
+def test_layers_that_read_in_turn_from_both_sides_are_those_over_packed_sentences(interpreted):
+    assert interpreted["alternating"]["outputs"] < 1e-3  # products of float16
 
 
 @pytest.mark.parametrize("case", ENGINE_CASES)
@@ -196,12 +204,18 @@ def test_on_a_gpu_a_recurrent_layer_is_torchs_own(kind, features):
 
 @pytest.mark.gpu
 @needs_cuda
+def test_on_a_gpu_layers_that_read_in_turn_from_both_sides_are_those_over_packed_sentences():
+    assert alternating_errors("cuda")["outputs"] < 2e-3  # products of float16
+
+
+@pytest.mark.gpu
+@needs_cuda
 def test_on_a_gpu_an_encoder_reads_as_torch_does():
     torch.manual_seed(0)
-    encoder = Encoder(20, 30, num_layers=2).cuda()
+    both = Encoder(20, 30, num_layers=2).cuda()
     x, lengths = torch.randn(5, 9, 20, device="cuda"), torch.tensor([9, 3, 0, 1, 7])
-    found = encoder(x, lengths)
-    wanted = encoder.cpu()(x.cpu(), lengths) * (torch.arange(9) < lengths[:, None])[..., None]
+    found = both(x, lengths)
+    wanted = both.cpu()(x.cpu(), lengths) * (torch.arange(9) < lengths[:, None])[..., None]
     assert error(found.cpu(), wanted) < 2e-3  # products of float16
 
 
@@ -318,9 +332,10 @@ def recurrent_errors(kind, width, features, lengths, device, exact):
     from relmo.kernels.triton_recurrent import recurrent_layer
 
     torch.manual_seed(5)
-    layer = (torch.nn.LSTM if kind == "lstm" else torch.nn.GRU)(width, features, bidirectional=True)
+    make, is_both = torch.nn.GRU if kind == "gru" else torch.nn.LSTM, "one-way" not in kind
+    layer = make(width, features, bidirectional=is_both)
     N, counts = sum(lengths), torch.tensor(lengths)
-    x, pull = torch.randn(N, width), torch.randn(N, 2 * features)
+    x, pull = torch.randn(N, width), torch.randn(N, (1 + is_both) * features)
     starts = counts.cumsum(0) - counts
 
     def gradients(outputs, tokens):
@@ -337,8 +352,22 @@ def recurrent_errors(kind, width, features, lengths, device, exact):
     found = [found, *gradients(found, tokens)]
     return {
         name: error(ours.cpu(), theirs)
-        for name, ours, theirs in zip(RECURRENT_NAMES, found, wanted, strict=True)
+        for name, ours, theirs in zip(RECURRENT_NAMES, found, wanted, strict=False)
     }
+
+
+def alternating_errors(device):
+    """How far layers that read in turn from both sides are from those over packed sentences."""
+    torch.manual_seed(6)
+    model = AlternatingLstm(5, 7, 3, dropout=0.0).to(device)
+    x, lengths = torch.randn(4, 6, 5, device=device), torch.tensor([4, 1, 0, 6])
+    usual, encoder.has_triton_on = encoder.has_triton_on, lambda device: True
+    try:
+        found = model(x, lengths)
+    finally:
+        encoder.has_triton_on = usual
+    is_word = (torch.arange(6) < lengths[:, None])[..., None]  # packing puts a token in every row
+    return {"outputs": error(found.cpu(), model.cpu()(x.cpu(), lengths) * is_word)}
 
 
 def crf_errors(lengths, num_tags, size, device):
@@ -436,6 +465,7 @@ def all_errors() -> dict[str, dict[str, float] | dict[str, str]]:
             case: recurrent_errors(*sizes, "cpu", exact=True)
             for case, sizes in RECURRENT_CASES.items()
         },
+        "alternating": alternating_errors("cpu"),
         "engine in bfloat16": engine_errors(None, 2, True, *coarse),
         "lstm in bfloat16": lstm_errors(4, 3, 16, 24, None, None, "plain", *coarse),
         "softmax in bfloat16": softmax_errors(20, 50, 16, 8, 1.0, *coarse),

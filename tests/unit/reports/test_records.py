@@ -5,11 +5,13 @@ import json
 import pytest
 
 from relmo.errors import ConfigError, WeightError
+from relmo.reports.names import model_name
 from relmo.reports.records import (
     describe,
     differences,
     error_reduction,
     groups_of,
+    main_models,
     models,
     read_runs,
     select,
@@ -100,3 +102,28 @@ def test_error_reduction_by_hand():
     assert error_reduction(80.0, 85.0) == pytest.approx(25.0)  # 5 of 20 points of error
     assert error_reduction(90.15, 92.22) == pytest.approx(21.0, abs=0.05)  # the paper's
     assert error_reduction(80.0, 78.0) == pytest.approx(-10.0)
+
+
+def test_a_model_tuned_on_the_tasks_text_is_a_row_and_in_no_picture(runs):
+    for name, elmo in (("none", None), ("base", BASE), ("tuned", f"{BASE}-ner")):
+        runs.task(name, 90.0, elmo=elmo)
+    groups = groups_of(read_runs(runs.folder))
+    assert models(groups) == [BASE, f"{BASE}-ner"]
+    assert main_models(groups) == [BASE]
+    assert [model_name(group.elmo) for group in groups] == [
+        "baseline", f"+ {BASE}", f"+ {BASE}, tuned",
+    ]  # fmt: skip
+
+
+def test_other_models_are_drawn_where_there_is_none_of_ours(runs):
+    runs.task("other", 90.0, elmo="mine")
+    assert main_models(groups_of(read_runs(runs.folder))) == ["mine"]
+
+
+def test_a_lucky_seed_does_not_beat_the_mean_of_three(runs):
+    for seed in range(3):
+        runs.task(f"steady-{seed}", 90.0, dev=80.0, seed=seed)
+    runs.task("lucky", 95.0, dev=85.0, dropout=0.4)
+    groups = groups_of(read_runs(runs.folder))
+    chosen = select(groups, groups[0].dataset, "")
+    assert [len(group.runs) for group in chosen] == [3, 1]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import cast
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
 from relmo.kernels.packing import pack
-from relmo.kernels.select import has_triton
+from relmo.kernels.select import has_triton_on
 from relmo.nn.transfer import onto
 
 
@@ -62,38 +62,45 @@ class Encoder(nn.Module):
     def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
         """Read sentences whose row b has lengths[b] tokens; lengths (B,) stand on the CPU."""
         B, T, _ = x.shape
-        if has_triton(x) and lengths.any():
-            places, read = _in_one_kernel(lengths, T, x.device)
-        else:
-            places, read = _packed(lengths, T, x.device)
+        order = order_of(lengths, T, x.device)
+        places = onto(order.ahead, x.device)  # (N,)
         for layer in self.layers:
-            h = read(layer, take(self.dropout(x), places))  # (N, 2H)
+            h = order.read(layer, take(self.dropout(x), places))  # (N, 2H)
             x = put(h, places, B, T)
         return x  # (B, T, 2H)
 
 
-Reader = Callable[[nn.Module, Tensor], Tensor]
-"""Reads tokens (N, E) with a recurrent layer, both ways: (N, 2H)."""
+class Order(NamedTuple):
+    """How the N tokens of a padded batch (B, T) are read."""
+
+    ahead: Tensor
+    """(N,) their places in the batch, on the CPU."""
+    behind: Tensor
+    """(N,) the same where each sentence is read from its end."""
+    read: Callable[[nn.Module, Tensor], Tensor]
+    """Tokens (N, E) in that order, through a recurrent layer of D directions: (N, D H)."""
 
 
-def _packed(lengths: Tensor, T: int, device: torch.device) -> tuple[Tensor, Reader]:
-    """Places of the N tokens, step by step, and how torch's own layers read them."""
+def order_of(lengths: Tensor, T: int, device: torch.device) -> Order:
+    """The order that is read soonest there, of sentences of these lengths, (B,)."""
+    if has_triton_on(device) and lengths.any():
+        return _in_one_kernel(lengths, T, device)
     plan = pack(lengths.clamp(min=1), T)  # packing wants a token in every row
     alive = torch.tensor(plan.alive)  # (T,)
 
     def read(layer: nn.Module, tokens: Tensor) -> Tensor:
         return run_packed(layer, PackedSequence(tokens, alive)).data
 
-    return onto(plan.ahead, device), read
+    return Order(plan.ahead, plan.behind, read)
 
 
-def _in_one_kernel(lengths: Tensor, T: int, device: torch.device) -> tuple[Tensor, Reader]:
-    """Places of the N tokens, sentence by sentence, and how one kernel reads them all."""
+def _in_one_kernel(lengths: Tensor, T: int, device: torch.device) -> Order:
+    """Sentence by sentence; one kernel reads them all."""
     from relmo.kernels.triton_recurrent import recurrent_layer
 
     starts = lengths.cumsum(0) - lengths  # (B,)
     row = torch.repeat_interleave(lengths)  # (N,)
-    places = row * T + torch.arange(len(row)) - starts[row]  # (N,)
+    step = torch.arange(len(row)) - starts[row]  # (N,)
     where = onto(torch.stack([starts, lengths]).int(), device)  # (2, B)
 
     def read(layer: nn.Module, tokens: Tensor) -> Tensor:
@@ -101,24 +108,25 @@ def _in_one_kernel(lengths: Tensor, T: int, device: torch.device) -> tuple[Tenso
             products, weight, bias = split_layer(cast("nn.LSTM", layer), tokens.float())
             return recurrent_layer(products, weight, bias, where[0], where[1]).flatten(1)
 
-    return onto(places, device), read
+    return Order(row * T + step, row * T + lengths[row] - 1 - step, read)
 
 
 def split_layer(layer: nn.LSTM | nn.GRU, tokens: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """What a layer that reads both ways makes of tokens (N, E) before any step: (N, 2, GH).
+    """What a layer of D directions makes of tokens (N, E) before any step: (N, D, GH).
 
-    And its weights of the step before (2, GH, H), and the bias that stays with them: (2, H) of a
-    GRU's candidate, (2, 0) of an LSTM.
+    And its weights of the step before (D, GH, H), and the bias that stays with them: (D, H) of a
+    GRU's candidate, (D, 0) of an LSTM.
     """
     H = layer.hidden_size
+    ends = ("", "_reverse") if layer.bidirectional else ("",)
     inner, outer, inner_bias, outer_bias = (
-        torch.stack([getattr(layer, f"{name}_l0{end}") for end in ("", "_reverse")])
+        torch.stack([getattr(layer, f"{name}_l0{end}") for end in ends])
         for name in ("weight_hh", "weight_ih", "bias_hh", "bias_ih")
     )
     apart = len(inner_bias[0]) - (H if isinstance(layer, nn.GRU) else 0)
     bias = outer_bias + nn.functional.pad(inner_bias[:, :apart], (0, len(inner_bias[0]) - apart))
     products = nn.functional.linear(tokens, outer.flatten(0, 1), bias.flatten())
-    return products.view(len(tokens), 2, -1), inner, inner_bias[:, apart:]
+    return products.view(len(tokens), len(ends), -1), inner, inner_bias[:, apart:]
 
 
 def take(x: Tensor, places: Tensor) -> Tensor:

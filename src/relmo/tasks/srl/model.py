@@ -13,11 +13,16 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
-from torch.nn.utils.rnn import PackedSequence
 
 from relmo.errors import ConfigError
-from relmo.kernels.packing import pack
-from relmo.nn.blocks.encoder import VariationalDropout, initialize_lstm, put, run_packed, take
+from relmo.nn.blocks.encoder import (
+    Order,
+    VariationalDropout,
+    initialize_lstm,
+    order_of,
+    put,
+    take,
+)
 from relmo.nn.blocks.tokens import TokenBatch, TokenInput
 from relmo.nn.crf import viterbi
 from relmo.nn.transfer import onto
@@ -111,13 +116,13 @@ class AlternatingLstm(nn.Module):
     def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
         """Read sentences whose row b has lengths[b] tokens; lengths (B,) stand on the CPU."""
         B, T, _ = x.shape
-        plan = pack(lengths.clamp(min=1), T)  # packing wants a token in every row
-        ahead = onto(plan.ahead, x.device)  # (N,) places of all sentences' tokens, step by step
-        mirror = onto(_mirror(plan.ahead, plan.behind, B * T), x.device)  # (N,)
-        alive, row = torch.tensor(plan.alive), ahead // T  # (T,), (N,)
+        order = order_of(lengths, T, x.device)
+        ahead = onto(order.ahead, x.device)  # (N,) places of all sentences' tokens
+        mirror = onto(_mirror(order.ahead, order.behind, B * T), x.device)  # (N,)
+        row = ahead // T  # (N,)
         tokens = take(x, ahead)  # (N, E)
         for layer in self.layers:
-            h = layer(PackedSequence(tokens, alive))  # (N, H)
+            h = layer(tokens, order)  # (N, H)
             kept = self.dropout(h.new_ones(B, 1, self.width)).squeeze(1)  # (B, H)
             tokens = (h * kept[row]).index_select(0, mirror)  # the next reads the other way
         if len(self.layers) % 2:
@@ -130,7 +135,7 @@ class HighwayLstm(nn.Module):
 
     He et al. have r_t see h_{t-1} too and hand the mixed, dropped-out h_t on to the next step. Then
     every step waits for a gate of its own, in a loop over tokens. Here the recurrence is the plain
-    LSTM's, which cuDNN runs as one; gates and dropout are made for all tokens at once after it, so
+    LSTM's, which runs as one; gates and dropout are made for all tokens at once after it, so
     r_t knows its neighbours through x_t alone, which from the second layer on has read them.
 
     Args:
@@ -148,22 +153,22 @@ class HighwayLstm(nn.Module):
         nn.init.zeros_(self.gate.bias)
         nn.init.orthogonal_(self.around.weight)
 
-    def forward(self, packed: PackedSequence) -> Tensor:
-        """Vectors of all tokens in packed order: (N, E) -> (N, H)."""
-        h = run_packed(self.lstm, packed).data  # (N, H)
-        r = torch.sigmoid(self.gate(packed.data).float())
-        mixed: Tensor = r * h + (1 - r) * self.around(packed.data)
+    def forward(self, tokens: Tensor, order: Order) -> Tensor:
+        """Vectors of all tokens in their order: (N, E) -> (N, H)."""
+        h = order.read(self.lstm, tokens)  # (N, H)
+        r = torch.sigmoid(self.gate(tokens).float())
+        mixed: Tensor = r * h + (1 - r) * self.around(tokens)
         return mixed
 
 
 def _mirror(ahead: Tensor, behind: Tensor, size: int) -> Tensor:
-    """Of each packed token the packed place of its mirror image in its sentence, (N,).
+    """Where, among tokens in their order, each one's mirror image in its sentence stands, (N,).
 
     Args:
-        ahead: (N,) places in the padded batch of the tokens, as they are packed.
-        behind: (N,) places of the tokens as they are packed from the ends of the sentences.
+        ahead: (N,) places of the tokens in the padded batch.
+        behind: (N,) the same where sentences are read from their ends.
         size: of the padded batch.
     """
-    packed_place = torch.empty(size, dtype=torch.long)
-    packed_place[ahead] = torch.arange(len(ahead))
-    return packed_place[behind]
+    number = torch.empty(size, dtype=torch.long)
+    number[ahead] = torch.arange(len(ahead))
+    return number[behind]
