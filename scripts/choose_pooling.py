@@ -1,31 +1,38 @@
 """Choose how search turns text into vectors, and report how good the choice is.
 
-    python scripts/choose_pooling.py --sts DIR --cranfield DIR --output experiments/search
+    python scripts/choose_pooling.py --sts DIR --cranfield DIR --squad DIR --output DIR
 
 Every text is embedded once, all layers; every combination of layer, word weights and isotropy is
 then scored on STS-B dev (Spearman of cosines) and on the even half of Cranfield's queries
 (nDCG@10, a document being as good as its best passage). The best sum of both is the choice. What
 is fitted is fitted to text alone: for STS-B to the sentences of its training part, for Cranfield
 to the documents. STS-B test and the odd half of the queries are read for the report only.
+
+How words and vectors are joined is chosen on that even half and on questions to paragraphs of
+SQuAD's training part, 40 articles of it (mean reciprocal rank of the paragraph, by the first ten):
+where many documents are sought, and where one is. Its development part is for the report.
 """
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import itertools
+import json
+import random
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
 
 from relmo import Elmo
-from relmo.search import fusion
 from relmo.search.bm25 import bm25
 from relmo.search.documents import Document
 from relmo.search.evaluate import ndcg, spearman
+from relmo.search.fusion import Fusion
 from relmo.search.isotropy import Fix, Isotropy
 from relmo.search.passages import split
 from relmo.search.settings import Settings
@@ -51,6 +58,10 @@ WEIGHTS = [
     *(("corpus", at) for at in (1e-3, 1e-4)),
 ]
 RAW = ("mean", "none", 0.0, "none", 0)
+FUSIONS = {
+    "first": (5, 10), "feedback": (2.0,), "trust": (0.0, 2.0), "share": (0.5, 1.5, 2.5),
+    "sharpness": (1.0, 2.0, 3.0),
+}  # fmt: skip
 
 
 class Texts:
@@ -112,26 +123,11 @@ class Cranfield:
         self.names = [each.key for each in documents]
         self.owner = np.repeat(np.arange(len(cut)), [len(passages) for passages in cut])
         passages = [passage.text for passages in cut for passage in passages]
-        self.whole = self._bm25([text for _, text in found], make_terms(settings.language))
+        self.whole = bm25_of(
+            self.queries, [text for _, text in found], make_terms(settings.language)
+        )
         self.passages, self.asked = Texts(elmo, passages), Texts(elmo, self.queries)
-        self.words = self._bm25(passages, make_terms(settings.language))  # (queries, passages)
-
-    def _bm25(self, passages: list[str], terms: Callable[[str], list[str]]) -> Vectors:
-        held: dict[str, dict[int, int]] = {}
-        lengths = np.zeros(len(passages))
-        for number, text in enumerate(passages):
-            for term in terms(text):
-                lengths[number] += 1
-                counts = held.setdefault(term, {})
-                counts[number] = counts.get(number, 0) + 1
-        scores = np.zeros((len(self.queries), len(passages)), np.float32)
-        for row, query in zip(scores, self.queries, strict=True):
-            for term in terms(query):
-                counts = held.get(term, {})
-                at = np.array(list(counts), dtype=np.intp)
-                often = np.array(list(counts.values()), dtype=np.float64)
-                row[at] += bm25(often, lengths[at], lengths.mean(), len(passages))
-        return scores
+        self.words = bm25_of(self.queries, passages, make_terms(settings.language))
 
     def score(self, scores: Vectors, half: int) -> float:
         """Mean nDCG@10 over every second query; scores (queries, passages)."""
@@ -145,20 +141,67 @@ class Cranfield:
         pairs = zip(ranks, chosen, strict=True)
         return float(np.mean([ndcg(rank, self.relevant[q]) for rank, q in pairs]))
 
-    def both(self, queries: Vectors, passages: Vectors) -> Vectors:
-        """Hybrid scores of all passages, (queries, passages)."""
-        rows = []
-        for query, words in zip(queries, self.words, strict=True):
-            first = passages[np.argsort(-words, kind="stable")[: fusion.FIRST]]
-            rows.append(fusion.combine(words, passages @ fusion.learn(query, first)))
-        return np.stack(rows)
+
+class Squad:
+    """Paragraphs of articles, and questions to them."""
+
+    def __init__(self, elmo: Elmo, path: Path, articles: int = 40, questions: int = 400) -> None:
+        lot = random.Random(0)
+        data = json.loads(path.read_text(encoding="utf-8"))["data"]
+        some = lot.sample(data, min(articles, len(data)))
+        paragraphs = [each for article in some for each in article["paragraphs"]]
+        asked = [(n, each["question"]) for n, p in enumerate(paragraphs) for each in p["qas"]]
+        asked = lot.sample(asked, min(questions, len(asked)))
+        self.sought = np.array([number for number, _ in asked])  # (questions,)
+        passages, queries = [each["context"] for each in paragraphs], [text for _, text in asked]
+        self.words = bm25_of(queries, passages, make_terms(Settings().language))
+        self.passages, self.asked = Texts(elmo, passages), Texts(elmo, queries)
+
+    def score(self, scores: Vectors) -> float:
+        """Mean reciprocal rank of the paragraph sought; scores (questions, paragraphs)."""
+        order = np.argsort(-scores, axis=1, kind="stable")[:, :10]
+        found = order == self.sought[:, None]  # (questions, 10)
+        return float((found / np.arange(1, order.shape[1] + 1)).sum(1).mean())
+
+
+def bm25_of(queries: list[str], passages: list[str], terms: Callable[[str], list[str]]) -> Vectors:
+    """Of all passages: (queries, passages)."""
+    held: dict[str, dict[int, int]] = {}
+    lengths = np.zeros(len(passages))
+    for number, text in enumerate(passages):
+        for term in terms(text):
+            lengths[number] += 1
+            counts = held.setdefault(term, {})
+            counts[number] = counts.get(number, 0) + 1
+    scores = np.zeros((len(queries), len(passages)), np.float32)
+    for row, query in zip(scores, queries, strict=True):
+        for term in terms(query):
+            counts = held.get(term, {})
+            at = np.array(list(counts), dtype=np.intp)
+            often = np.array(list(counts.values()), dtype=np.float64)
+            row[at] += bm25(often, lengths[at], lengths.mean(), len(passages))
+    return scores
+
+
+def join(fusion: Fusion, words: Vectors, queries: Vectors, passages: Vectors) -> Vectors:
+    """Hybrid scores of all passages, (queries, passages)."""
+    rows = []
+    for query, held in zip(queries, words, strict=True):
+        first = np.argsort(-held, kind="stable")[: fusion.first]
+        first = first[held[first] > 0]
+        if len(first):
+            moved = fusion.learn(query, held[first], passages[first])
+            rows.append(fusion.combine(held, passages @ moved))
+        else:
+            rows.append(passages @ query)
+    return np.stack(rows)
 
 
 class Study:
     """All combinations over texts that were embedded once."""
 
-    def __init__(self, elmo: Elmo, sts: Sts, cranfield: Cranfield) -> None:
-        self.elmo, self.sts, self.cranfield = elmo, sts, cranfield
+    def __init__(self, elmo: Elmo, sts: Sts, cranfield: Cranfield, squad: dict[str, Squad]) -> None:
+        self.elmo, self.sts, self.cranfield, self.squad = elmo, sts, cranfield, squad
 
     def pooled(self, kind: str, at: float) -> dict[str, Vectors]:
         """All texts pooled with one kind of weights, (L + 1, N, D) each."""
@@ -189,7 +232,8 @@ class Study:
         fitted = Isotropy.fit(flat["passages"], fix, remove)
         queries, passages = fitted.apply(flat["queries"]), fitted.apply(flat["passages"])
         vector = self.cranfield.score(queries @ passages.T, half)
-        hybrid = self.cranfield.score(self.cranfield.both(queries, passages), half)
+        joined = join(Fusion(), self.cranfield.words, queries, passages)
+        hybrid = self.cranfield.score(joined, half)
         return {"sts": round(sts, 4), "cranfield": round(vector, 4), "hybrid": round(hybrid, 4)}
 
     def grid(self) -> list[dict[str, Any]]:
@@ -208,18 +252,37 @@ class Study:
         return sorted(rows, key=lambda row: -(row["sts"] + row["cranfield"]))
 
     def fusions(self, best: dict[str, Any]) -> list[dict[str, float]]:
-        """Ways to join words and vectors, on the development half."""
+        """Ways to join words and vectors, on the development parts, the best sum first."""
         flat = _flat(self.pooled(best["weighting"], best["weight_at"]), best["layer"])
         fitted = Isotropy.fit(flat["passages"], best["isotropy"], best["remove"])
         queries, passages = fitted.apply(flat["queries"]), fitted.apply(flat["passages"])
-        kept, rows = (fusion.FIRST, fusion.FEEDBACK, fusion.SHARE), []
-        for first, feedback, share in itertools.product((3, 5, 10), (0, 1, 2, 4), (0.5, 1, 1.5)):
-            fusion.FIRST, fusion.FEEDBACK, fusion.SHARE = first, feedback, share
-            score = self.cranfield.score(self.cranfield.both(queries, passages), 0)
-            row = {"first": first, "feedback": feedback, "share": share}
-            rows.append({**row, "hybrid": round(score, 4)})
-        fusion.FIRST, fusion.FEEDBACK, fusion.SHARE = kept
-        return sorted(rows, key=lambda row: -row["hybrid"])
+        train = self.squad["train"]
+        asked, paragraphs = self.squad_vectors("train", best)
+        rows = []
+        for values in itertools.product(*FUSIONS.values()):
+            settings = dict(zip(FUSIONS, values, strict=True))
+            fusion = Fusion(**settings)
+            many = self.cranfield.score(join(fusion, self.cranfield.words, queries, passages), 0)
+            one = train.score(join(fusion, train.words, asked, paragraphs))
+            rows.append({**settings, "cranfield": round(many, 4), "squad": round(one, 4)})
+        return sorted(rows, key=lambda row: -(row["cranfield"] + row["squad"]))
+
+    def squad_vectors(self, part: str, best: dict[str, Any]) -> tuple[Vectors, Vectors]:
+        """Vectors of a part's questions and of its paragraphs, by the choice."""
+        texts = self.squad[part]
+        weights = self._weights(best["weighting"], best["weight_at"], texts.passages)
+        flat = {"asked": texts.asked.pooled(weights), "paragraphs": texts.passages.pooled(weights)}
+        flat = _flat(flat, best["layer"])
+        fitted = Isotropy.fit(flat["paragraphs"], best["isotropy"], best["remove"])
+        return fitted.apply(flat["asked"]), fitted.apply(flat["paragraphs"])
+
+    def squad_rows(self, best: dict[str, Any]) -> Iterator[tuple[str, float]]:
+        """Questions of the development part."""
+        dev = self.squad["dev"]
+        asked, paragraphs = self.squad_vectors("dev", best)
+        yield "ELMo, chosen", dev.score(asked @ paragraphs.T)
+        yield "BM25", dev.score(dev.words)
+        yield "hybrid", dev.score(join(Fusion(), dev.words, asked, paragraphs))
 
     def report(self, best: dict[str, Any]) -> dict[str, dict[str, float]]:
         """The rows of the table, on the parts that nothing was chosen on."""
@@ -237,6 +300,8 @@ class Study:
         whole = self.cranfield.score(self.cranfield.whole, 1)
         table["BM25 over whole documents"] = {"cranfield": round(whole, 4)}
         table["hybrid"] = {"cranfield": hybrid}
+        for name, score in self.squad_rows(best):
+            table[name]["squad"] = round(score, 4)
         return table
 
 
@@ -250,26 +315,34 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--sts", type=Path, required=True)
     parser.add_argument("--cranfield", type=Path, required=True)
+    parser.add_argument("--squad", type=Path, required=True)
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--model", default="relmo-en-small")
     args = parser.parse_args()
     begun = time.monotonic()
     elmo = Elmo.from_pretrained(args.model)
     sts, cranfield = Sts(elmo, args.sts), Cranfield(elmo, args.cranfield, Settings())
-    study = Study(elmo, sts, cranfield)
+    asked = {part: args.squad / f"{part}-v1.1.json" for part in ("train", "dev")}
+    squad = {part: Squad(elmo, path) for part, path in asked.items()}
+    study = Study(elmo, sts, cranfield, squad)
     grid = study.grid()
     fusions = study.fusions(grid[0])
     table = study.report(grid[0])
     files = [*sorted(args.sts.glob("*.csv")), *sorted(args.cranfield.glob("cran*"))]
+    files += asked.values()
     facts = {
         "task": "search",
         "elmo": {"name": elmo.config.name, "fingerprint": elmo.fingerprint()},
         "data": {"files": {path.name: sha256(path) for path in files}},
         "chosen": grid[0],
-        "fusion": {"first": fusion.FIRST, "feedback": fusion.FEEDBACK, "share": fusion.SHARE},
+        "fusion": dataclasses.asdict(Fusion()),
         "seconds": round(time.monotonic() - begun),
         "results": table,
-        "dev": {"bm25": round(cranfield.score(cranfield.words, 0), 4), "grid": grid},
+        "dev": {
+            "bm25": round(cranfield.score(cranfield.words, 0), 4),
+            "squad_bm25": round(squad["train"].score(squad["train"].words), 4),
+            "grid": grid,
+        },
         "dev_fusions": fusions,
     }
     make_folder(args.output)
@@ -277,7 +350,8 @@ def main() -> None:
     for row in [*grid[:5], *fusions[:5]]:
         print(row)
     for name, scores in table.items():
-        print(f"| {name} | {scores.get('sts', '–')} | {scores['cranfield']} |")
+        row = " | ".join(str(scores.get(part, "–")) for part in ("sts", "cranfield", "squad"))
+        print(f"| {name} | {row} |")
 
 
 if __name__ == "__main__":

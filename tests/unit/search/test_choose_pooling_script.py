@@ -40,6 +40,13 @@ def data(tmp_path):
     asked = "".join(f"<top><title>\n{text}\n</title></top>" for text in SENTENCES[:4])
     (tmp_path / "cran.qry.xml").write_text(asked)
     (tmp_path / "cranqrel.trec.txt").write_text("".join(f"{i} 0 {i} 1\n" for i in range(1, 5)))
+    for part in ("train", "dev"):
+        paragraphs = [
+            {"context": text, "qas": [{"question": f"{text.split()[1]} what?"}]}
+            for text in SENTENCES
+        ]
+        squad = {"data": [{"title": "t", "paragraphs": paragraphs}]}
+        (tmp_path / f"{part}-v1.1.json").write_text(json.dumps(squad))
     return tmp_path
 
 
@@ -47,8 +54,9 @@ def test_the_study_writes_a_sealed_record_without_text(script, data, tiny, monke
     lexicon = Lexicon(["<S>", "</S>", "<UNK>", ".", "a", "the"])
     monkeypatch.setattr(Elmo, "from_pretrained", lambda _: Elmo(tiny.bilm, lexicon))
     monkeypatch.setattr(script, "WEIGHTS", script.WEIGHTS[:2] + script.WEIGHTS[-1:])
-    args = ["x", "--sts", str(data), "--cranfield", str(data), "--output", str(data / "out")]
-    monkeypatch.setattr(sys, "argv", args)
+    places = {"sts": data, "cranfield": data, "squad": data, "output": data / "out"}
+    args = [part for name, place in places.items() for part in (f"--{name}", str(place))]
+    monkeypatch.setattr(sys, "argv", ["x", *args])
     script.main()
     record = read_record(data / "out" / "run.json")
     assert set(record["results"]) == {
@@ -60,6 +68,9 @@ def test_the_study_writes_a_sealed_record_without_text(script, data, tiny, monke
         "hybrid",
     }
     assert record["results"]["BM25"]["cranfield"] > 0.5
+    assert record["results"]["BM25"]["squad"] == 1  # the question holds a word of one paragraph
+    assert record["results"]["hybrid"]["squad"] == 1
     assert len(record["dev"]["grid"]) == 3 * 6 * 7
+    assert len(record["dev_fusions"]) == 2 * 2 * 3 * 3
     assert not any(text in json.dumps(record) for text in SENTENCES)
     assert "| BM25 |" in capsys.readouterr().out
