@@ -129,6 +129,13 @@ def test_evaluate_counts_an_unseen_label_as_wrong(run, run_folder, tmp_path):
     assert dict(line.split(None, 1) for line in found.stdout.decode().splitlines())["f1"] == "0.0"
 
 
+def test_evaluate_names_a_tag_that_marks_no_entity(run, run_folder, tmp_path):
+    (tmp_path / "odd.txt").write_text("in O\nzeus NN\n")
+    found = run("evaluate", run_folder, "--data", tmp_path / "odd.txt")
+    assert (found.returncode, found.stdout) == (1, b"")
+    assert b"odd.txt, line 2: 'NN' is no chunk tag" in found.stderr
+
+
 def test_evaluate_needs_a_run_a_file_and_the_run_s_elmo(run, data, run_folder, tmp_path):
     for args, what in (
         ((tmp_path, "--data", data / "test.txt"), b"is no folder of a task's run"),

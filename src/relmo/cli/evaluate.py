@@ -21,6 +21,7 @@ ElmoName = Annotated[
 
 def evaluate(run: Run, data: Data, elmo: ElmoName = None, as_json: AsJson = False) -> None:
     """Score a trained task's model on a labelled file."""
+    from relmo.tasks.about import read_about
     from relmo.tasks.run import load_task
 
     if not data.is_file():
@@ -29,4 +30,5 @@ def evaluate(run: Run, data: Data, elmo: ElmoName = None, as_json: AsJson = Fals
     examples = task.read(data, "test")
     if not examples:
         raise TextError(f"{data}: holds no example to score")
+    task.check(data, examples, read_about(run).facts)
     say(task.score_on(examples), as_json)

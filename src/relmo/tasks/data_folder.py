@@ -29,6 +29,9 @@ def read_parts(name: str, data: Path) -> dict[Part, list[Any]]:
             need_part(data, part, getattr(kind, "suffixes", ANY))
         files = find_parts(name, data)
         found = {part: kind.read(files[part], part) if part in files else [] for part in PARTS}
+        facts = kind.facts_of(found["train"])
+        for part in files.keys() - {"train"}:
+            kind.check(files[part], found[part], facts)
     for part in NEEDED:
         if not found[part]:
             raise ConfigError(f"{data}: the {part} part holds no example; give one with some")

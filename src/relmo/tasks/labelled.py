@@ -7,7 +7,7 @@ are scored; here are epochs, batches of like lengths, arithmetic and the best sc
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -113,6 +113,16 @@ class LabelledTask(ABC, Generic[Example, Prediction]):
     @abstractmethod
     def read(cls, path: Path, part: Part) -> list[Example]:
         """Labelled examples of a file in the task's format."""
+
+    @classmethod
+    def check(cls, path: Path, examples: Sequence[Example], facts: Mapping[str, Any]) -> None:
+        """Raise DataError where examples do not go with what the training part holds.
+
+        Args:
+            path: the file they were read from.
+            examples: of a development or test part.
+            facts: what the task found in its training data.
+        """
 
     @abstractmethod
     def read_text(self, lines: Iterable[str]) -> Iterator[Example]:

@@ -11,9 +11,16 @@ import torch
 from safetensors.torch import load_file
 
 from relmo import Elmo
-from relmo.errors import ConfigError, ModelNotFound, WeightError
+from relmo.errors import ConfigError, DataError, ModelNotFound, WeightError
 from relmo.tasks.ner.task import NerTask
-from relmo.tasks.run import draw, load_task, load_task_recipe, make_task_recipe, read_parts
+from relmo.tasks.run import (
+    draw,
+    load_task,
+    load_task_recipe,
+    make_task_recipe,
+    read_parts,
+    train_task,
+)
 from relmo.train.record import read_record
 from tests.conftest import tiny_config
 from tests.support.toy_tasks import TOYS, train_toy
@@ -161,6 +168,32 @@ def test_tags_that_mark_no_entities_are_chosen_by_accuracy(data, tmp_path):
     task = load_task(tmp_path / "run", device="cpu")
     (example,) = task.read_text(["ada in"])
     assert task.render(example, task.predict([example])[0]).startswith("ada/")
+
+
+@pytest.mark.parametrize("part", ["train", "dev", "test"])
+def test_a_mistyped_tag_is_named_by_file_and_line(data, tmp_path, part):
+    odd = copy_of(data, tmp_path / "data")
+    (file,) = odd.glob(f"*{part}*")
+    lines = file.read_text(encoding="utf-8").splitlines()
+    number = next(i for i, line in enumerate(lines) if "B-" in line)
+    lines[number] = lines[number].replace("B-", "B_")
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    with pytest.raises(DataError, match=f"{file.name}, line {number + 1}: 'B_.*no chunk tag"):
+        train(odd, tmp_path / "run", None, SHORT)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_part_with_tags_of_another_kind_than_training_s_is_named(data, tmp_path):
+    odd = copy_of(data, tmp_path / "data", dev="in O\nada NN\nsang VB\n")
+    with pytest.raises(DataError, match="line 2: 'NN' is no chunk tag, but those of the training"):
+        train(odd, tmp_path / "run", None, SHORT)
+
+
+def test_pos_takes_any_tags(data, tmp_path):
+    odd = copy_of(data, tmp_path / "data", dev="in O\nada B_PER\n")
+    recipe = load_task_recipe("pos", None, [SHORT])
+    scores = train_task("pos", recipe, odd, tmp_path / "run", device="cpu")
+    assert scores.keys() == {"dev_accuracy", "test_accuracy"}
 
 
 def test_a_label_that_training_did_not_have_counts_as_wrong(baseline, data, tmp_path):

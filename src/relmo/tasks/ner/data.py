@@ -7,7 +7,7 @@ space here: a no-break space is part of its word.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -52,6 +52,12 @@ def read_columns(
         tag_column: where the tag stands, likewise.
     """
     return _sentences(path, _column_rows(path, word_column, tag_column))
+
+
+def line_of_tag(path: str | Path, tags: Collection[str]) -> tuple[int, str]:
+    """Where in a file of columns the first of these tags stands, and which it is."""
+    rows = (row for row in _column_rows(path, 0, -1) if row is not None)
+    return next((number, tag) for number, _, tag in rows if tag in tags)
 
 
 def read_conllu(path: str | Path, column: ConlluColumn = "upos") -> list[TaggedSentence]:

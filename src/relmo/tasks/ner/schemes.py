@@ -10,7 +10,7 @@ sequence means the same whichever scheme it was written in, and an ill-formed on
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -78,6 +78,22 @@ def is_chunked(tags: Iterable[str]) -> bool:
     except TextError:
         return False
     return bool(prefixes - {OUTSIDE})
+
+
+def stray_tags(counts: Mapping[str, int]) -> set[str]:
+    """Tags that follow no scheme where most do: slips rather than tags of another kind.
+
+    Tags follow one that have a letter and a label, `B-PER`: a bare letter may mean anything. They
+    are most if the others are no more than they, by words or by different tags.
+
+    Args:
+        counts: tag -> words that have it.
+    """
+    labelled = {tag for tag in counts if "-" in tag and is_chunked([tag])}
+    strays = {tag for tag in counts if tag != OUTSIDE and not is_chunked([tag])}
+    words = sum(counts[tag] for tag in strays) - sum(counts[tag] for tag in labelled)
+    are_most = bool(labelled) and (words <= 0 or len(strays) <= len(labelled))
+    return strays if are_most else set()
 
 
 def transitions_allowed(tags: Sequence[str]) -> NDArray[np.bool_]:

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from torch import Tensor
 
+from relmo.errors import DataError
 from relmo.nn.blocks.tokens import TokenInput
 from relmo.nn.transfer import onto
 from relmo.tasks.inputs import Inputs, Words, split_sentences_of
 from relmo.tasks.labelled import BatchSettings, LabelledTask
-from relmo.tasks.ner.data import TaggedSentence, read_columns, read_conllu
+from relmo.tasks.ner.data import TaggedSentence, line_of_tag, read_columns, read_conllu
 from relmo.tasks.ner.metrics import entity_scores, token_accuracy
 from relmo.tasks.ner.model import NerModel, NerSettings
-from relmo.tasks.ner.schemes import is_chunked, spans_of, to_bioes
+from relmo.tasks.ner.schemes import OUTSIDE, is_chunked, spans_of, stray_tags, to_bioes
 from relmo.tasks.parts import Part
 
 Tags = tuple[str, ...]
+CHUNK_TAGS = "write O, or B-, I-, E- or S- and a label"
 
 
 class NerTask(LabelledTask[TaggedSentence, Tags]):
@@ -51,9 +54,31 @@ class NerTask(LabelledTask[TaggedSentence, Tags]):
     def read(cls, path: Path, part: Part) -> list[TaggedSentence]:
         """Sentences of a file of columns, entities brought to BIOES."""
         sentences = read_columns(path)
-        if not is_chunked({tag for s in sentences for tag in s.tags}):
+        counts = Counter(tag for s in sentences for tag in s.tags)
+        if strays := stray_tags(counts):
+            line, tag = line_of_tag(path, strays)
+            raise DataError(
+                path,
+                line,
+                f"{tag!r} is no chunk tag, but most tags here are; {CHUNK_TAGS}; where tags are "
+                f"not meant to mark entities, the task pos takes any",
+            )
+        if not is_chunked(counts):
             return sentences
         return [TaggedSentence(s.words, to_bioes(s.tags)) for s in sentences]
+
+    @classmethod
+    def check(
+        cls, path: Path, examples: Sequence[TaggedSentence], facts: Mapping[str, Any]
+    ) -> None:
+        """Raise DataError for a tag that marks no entity where the training part's do."""
+        strays = {
+            tag for s in examples for tag in s.tags if tag != OUTSIDE and not is_chunked([tag])
+        }
+        if strays and is_chunked(facts["tags"]):
+            line, tag = line_of_tag(path, strays)
+            what = f"{tag!r} is no chunk tag, but those of the training part are"
+            raise DataError(path, line, f"{what}; {CHUNK_TAGS}")
 
     def read_text(self, lines: Iterable[str]) -> Iterator[TaggedSentence]:
         """The sentences of each line."""
@@ -137,3 +162,15 @@ class PosTask(NerTask):
     def read(cls, path: Path, part: Part) -> list[TaggedSentence]:
         """Sentences with their UPOS, or of a file of columns."""
         return read_conllu(path) if ".conllu" in path.name else read_columns(path)
+
+    @classmethod
+    def check(
+        cls, path: Path, examples: Sequence[TaggedSentence], facts: Mapping[str, Any]
+    ) -> None:
+        """Any tag will do."""
+
+    def scores(
+        self, examples: Sequence[TaggedSentence], predictions: Sequence[Tags]
+    ) -> dict[str, float]:
+        """The share of words with the right tag."""
+        return {"accuracy": 100 * token_accuracy([e.tags for e in examples], predictions)}

@@ -8,7 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from relmo.errors import TextError
-from relmo.tasks.ner.schemes import Span, is_chunked, spans_of, to_bioes, transitions_allowed
+from relmo.tasks.ner.schemes import (
+    Span,
+    is_chunked,
+    spans_of,
+    stray_tags,
+    to_bioes,
+    transitions_allowed,
+)
 
 BIOES = ["O", "B-x", "I-x", "E-x", "S-x", "B-y", "I-y", "E-y", "S-y"]
 START, END = len(BIOES), len(BIOES) + 1
@@ -124,3 +131,22 @@ def test_tags_mark_chunks_only_if_all_of_them_do():
     assert not is_chunked(["O"])
     assert not is_chunked([])
     assert not is_chunked(["O", "B-x", "NOUN"])
+
+
+@pytest.mark.parametrize(
+    ("counts", "strays"),
+    [
+        ({"O": 90, "B-PER": 5, "I-PER": 4, "B_PER": 1}, {"B_PER"}),
+        ({"O": 90, "B-PER": 5, "b-PER": 1, "B-": 1}, {"b-PER", "B-"}),
+        ({"0": 90, "B-PER": 5, "I-PER": 4}, {"0"}),  # few tags, though many words
+        ({"O": 9, "B-PER": 5, "x": 1, "y": 1, "z": 1}, {"x", "y", "z"}),  # few words, though many
+        ({"O": 9, "B-PER": 1, "NN": 5, "VB": 5}, set()),
+        ({"O": 9, "NN": 5, "VB": 5}, set()),
+        ({"O": 9, "S": 5, "V": 1}, set()),  # bare letters may mean anything
+        ({"O": 9, "B": 5, "I-PER": 1}, set()),
+        ({"O": 9}, set()),
+        ({}, set()),
+    ],
+)
+def test_a_tag_is_a_slip_where_most_tags_follow_a_scheme(counts, strays):
+    assert stray_tags(counts) == strays
