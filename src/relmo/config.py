@@ -242,9 +242,13 @@ def build(kind: type[Config], values: Any, where: str) -> Config:  # noqa: ANN40
     try:
         if "filters" in values:
             values["filters"] = tuple((int(size), int(n)) for size, n in values["filters"])
-        return kind(**values)
+        made = kind(**values)
     except (TypeError, ValueError) as error:
+        if not isinstance(error, ConfigError):
+            _check_numbers(kind, values, where)  # which says more than Python does
         raise ConfigError(f"{where}: {error}") from error
+    _check_numbers(kind, values, where)
+    return made
 
 
 def check_keys(values: Mapping[str, Any], known: set[str], where: str) -> None:
@@ -266,6 +270,16 @@ def _check_types(config: object) -> None:
         is_wrong_bool = isinstance(value, bool) and kind is not bool
         if kind is not None and not is_none and (is_wrong_bool or not isinstance(value, kind)):
             raise ConfigError(f"{field_.name} is {value!r}; {field_.type} is needed")
+
+
+def _check_numbers(kind: type, values: Mapping[str, Any], where: str) -> None:
+    """Raise ConfigError for a word or the like where a number is wanted."""
+    for field_ in dataclasses.fields(kind):
+        wanted, value = str(field_.type), values.get(field_.name)
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if value is not None and wanted.startswith(("int", "float")) and not is_number:
+            what = "a whole number" if wanted.startswith("int") else "a number"
+            raise ConfigError(f"{where}: {field_.name} is {value!r}; {what} is needed")
 
 
 def _check_choice(name: str, value: str, choices: Any) -> None:  # noqa: ANN401 - a Literal

@@ -59,7 +59,7 @@ def _read_toml(folder: str, name: str | Path) -> dict[str, Any]:
 def _apply(values: dict[str, Any], change: str) -> None:
     key, equals, text = change.partition("=")
     if not equals:
-        raise ConfigError(f"{change!r}: write section.key=value, for instance lm.rows=256")
+        raise ConfigError(f"{change!r}: write section.key=value, for instance training.seed=1")
     try:
         value = tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:

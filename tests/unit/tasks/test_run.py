@@ -392,6 +392,12 @@ def test_a_run_is_resumed_only_with_what_it_began_with(data, vectors, tiny, tmp_
         ("model=3", "model is 3; a section with settings is needed"),
         ("training.epochs=-1", "exactly one of epochs, steps and minutes, above zero"),
         ("input.finetune=yes", "finetune is 'yes'; write true or false"),
+        ("training.steps=ten", "training: steps is 'ten'; a whole number is needed"),
+        ("training.epochs=true", "training: epochs is True; a number is needed"),
+        ("optimizer.learning_rate=low", "learning_rate is 'low'; a number is needed"),
+        ("model.cell_width=0", "model: cell_width is 0; a whole number from 1 on is needed"),
+        ("model.dropout=3", "model: dropout is 3; a share below 1 is needed"),
+        ("training.steps", "write section.key=value, for instance training.seed=1"),
     ],
 )
 def test_a_recipe_with_a_slip_is_refused(change, what):

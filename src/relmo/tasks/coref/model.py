@@ -28,8 +28,14 @@ from relmo.tasks.coref.antecedents import (
     marginal_loss,
 )
 from relmo.tasks.coref.data import Cluster
+from relmo.train.trainer import check_whole
 
 SINGLETONS = ("auto", "keep", "drop")
+LEAST = {
+    "cell_width": 1, "num_layers": 1, "hidden_width": 1, "feature_width": 1, "max_width": 1,
+    "max_antecedents": 1,
+}  # fmt: skip
+"""Settings that are whole numbers, and from where on."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,8 +67,12 @@ class CorefSettings:
             raise ConfigError(
                 f"singletons is {self.singletons!r}; choose one of {', '.join(SINGLETONS)}"
             )
-        if min(self.max_width, self.max_antecedents) < 1 or not self.spans_per_token > 0:
-            raise ConfigError("max_width, max_antecedents and spans_per_token must be above 0")
+        check_whole(self, LEAST)
+        for name in ("dropout", "hidden_dropout"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ConfigError(f"{name} is {getattr(self, name)}; a share below 1 is needed")
+        if not self.spans_per_token > 0:
+            raise ConfigError(f"spans_per_token is {self.spans_per_token}; it must be above 0")
         if self.mention_weight < 0:
             raise ConfigError(f"mention_weight is {self.mention_weight}; it cannot be negative")
 

@@ -11,10 +11,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from relmo.errors import ConfigError
 from relmo.nn.blocks.encoder import Encoder
 from relmo.nn.blocks.tokens import TokenBatch, TokenInput
 from relmo.nn.crf import Crf
 from relmo.tasks.ner.schemes import transitions_allowed
+from relmo.train.trainer import check_whole
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +29,11 @@ class NerSettings:
     """Before each layer and before the tags, the same features for all tokens of a sentence."""
     hidden_width: int = 0
     """Of a layer between the biLSTM and the tags; 0 has none."""
+
+    def __post_init__(self) -> None:
+        check_whole(self, {"cell_width": 1, "num_layers": 1, "hidden_width": 0})
+        if not 0 <= self.dropout < 1:
+            raise ConfigError(f"dropout is {self.dropout}; a share below 1 is needed")
 
 
 class NerModel(nn.Module):
