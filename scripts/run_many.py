@@ -99,7 +99,10 @@ def _run(entry: dict[str, Any], seed: int, vary: str, model: str, folders: dict[
 
 
 def start(run: Run, options: argparse.Namespace) -> subprocess.Popen[bytes]:
-    """Begin a run; its log stands beside its folder."""
+    """Begin a run, anew if it was stopped; its log stands beside its folder."""
+    folder = options.output / run.name
+    if not (folder / "checkpoint").exists():
+        (folder / "best.safetensors").unlink(missing_ok=True)  # which is not trained over
     with (options.output / f"{run.name}.log").open("wb") as log:
         return subprocess.Popen(
             run.command(options), stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,

@@ -30,6 +30,7 @@ from relmo.tasks.layer_cache import LayerCache, open_layers
 from relmo.tasks.parts import PARTS, Part
 from relmo.tasks.registry import find_task
 from relmo.tasks.static_vectors import StaticVectors, random_vectors, read_vectors
+from relmo.train.best import NAME as BEST
 from relmo.train.best import load_best
 from relmo.train.checkpoint import has_checkpoint
 from relmo.train.course import check_course
@@ -113,7 +114,7 @@ def train_task(
         device: "cpu", "cuda" …; the best there is unless given.
         report: called with each line of metrics.
     """
-    _check_place(output, resume)
+    _check_place(output, resume, makes_checkpoints=bool(recipe.training.checkpoint_every))
     world = _alone(device)
     kind, all_examples = find_task(name), read_parts(name, data)
     drawn = draw(all_examples["train"], recipe.batch.share, recipe.training.seed)
@@ -189,14 +190,22 @@ def load_task(
 # ── before ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def _check_place(output: Path, resume: bool) -> None:
-    """Raise ConfigError rather than write over a run."""
+def _check_place(output: Path, resume: bool, makes_checkpoints: bool) -> None:
+    """Raise ConfigError rather than write over a run.
+
+    One that makes checkpoints may be resumed before it has made one: it begins again.
+    """
     has_more = has_checkpoint(output / "checkpoint")
     if (output / "run.json").exists() and not (resume and has_more):
         why = ", without a checkpoint to go on from" if resume else ""
         raise ConfigError(f"{output} holds a finished run{why}; choose another folder")
     if has_more and not resume:
         raise ConfigError(f"{output} holds an unfinished run; resume it, or choose another folder")
+    if not has_more and (output / BEST).exists() and not (resume and makes_checkpoints):
+        raise ConfigError(
+            f"{output} holds the weights of an unfinished run, without a checkpoint to go on from; "
+            f"delete it to start again, or choose another folder"
+        )
 
 
 def draw(examples: Sequence[Any], share: float, seed: int) -> list[Any]:

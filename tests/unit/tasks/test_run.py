@@ -347,6 +347,26 @@ def test_a_finished_run_that_is_resumed_changes_nothing_and_can_be_made_longer(d
     assert read_record(tmp_path / "run.json")["steps"] == 6
 
 
+def test_the_weights_of_an_interrupted_run_are_not_trained_over(data, tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        train(data, tmp_path, None, "training.epochs=9", report=stop_after(1))
+    weights = (tmp_path / "best.safetensors").read_bytes()
+    for resume in (False, True):
+        with pytest.raises(ConfigError, match="unfinished run, without a checkpoint to go on from"):
+            train(data, tmp_path, None, SHORT, resume=resume)
+    assert (tmp_path / "best.safetensors").read_bytes() == weights
+
+
+def test_a_run_that_makes_checkpoints_may_be_resumed_before_its_first(data, tmp_path):
+    late = "training.checkpoint_every=4"
+    with pytest.raises(KeyboardInterrupt):
+        train(data, tmp_path, None, "training.epochs=2", late, report=stop_after(1))
+    assert (tmp_path / "best.safetensors").exists()
+    assert not list(tmp_path.glob("checkpoint/step-*"))
+    train(data, tmp_path, None, "training.epochs=2", late, resume=True)
+    assert read_record(tmp_path / "run.json")["steps"] == 6
+
+
 def test_an_unfinished_run_is_refused_before_anything_is_written(data, tmp_path):
     with pytest.raises(KeyboardInterrupt):
         train(data, tmp_path, None, SHORT, CHECKPOINTS, report=interrupt)
