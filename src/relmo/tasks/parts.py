@@ -14,12 +14,12 @@ Part = Literal["train", "dev", "test"]
 PARTS: tuple[Part, ...] = ("train", "dev", "test")
 NAMES: dict[Part, tuple[str, ...]] = {
     "train": ("train",),
-    "dev": ("dev", "testa", "valid", "trial"),
+    "dev": ("dev", "testa", "valid", "val", "trial"),
     "test": ("testb", "test"),
 }
 """How a word of a file's name begins, the surest first; CoNLL-2003 calls its development part
-testa, and that must be the whole word."""
-WHOLE = ("testa", "testb")
+testa, and that must be the whole word, as must val."""
+WHOLE = ("testa", "testb", "val")
 
 
 def find_part(
@@ -53,8 +53,10 @@ def need_part(folder: Path, part: Part, suffixes: Sequence[str] = ("",), prefix:
         wanted = " or ".join(NAMES[part])
         ends = " or ".join(suffix for suffix in suffixes if suffix)
         how = f" that ends in {ends}" if ends else ""
+        folders = sorted(p.name for p in folder.iterdir() if p.is_dir() and p.name[0] != ".")
+        below = f"; below it lie {', '.join(folders[:5])}: give one of these?" if folders else ""
         raise ConfigError(
-            f"{folder} has no {part} part; a file with {wanted} in its name{how} is needed"
+            f"{folder} has no {part} part; a file with {wanted} in its name{how} is needed{below}"
         )
     return found
 

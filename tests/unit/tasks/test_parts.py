@@ -12,6 +12,7 @@ LAYOUTS = {
     "UD": ("en_ewt-ud-train.conllu", "en_ewt-ud-dev.conllu", "en_ewt-ud-test.conllu"),
     "PropBank": ("x.train.conll.xz", "x.dev.conll.xz", "x.test.conll.xz"),
     "camel case": ("wikiTrain.csv", "wikiDevelopment.csv", "wikiTest.csv"),
+    "val": ("train.csv", "val.csv", "test.csv"),
     "digits": ("wnut17train.conll", "wnut17validation.conll", "wnut17testing.conll"),
 }
 
@@ -52,6 +53,17 @@ def test_a_file_that_names_two_parts_is_refused(tmp_path):
     fill(tmp_path, "train-and-test.txt")
     with pytest.raises(ConfigError, match=r"train or the test part; rename it"):
         find_part(tmp_path, "train")
+
+
+def test_a_word_that_only_begins_with_val_says_nothing(tmp_path):
+    assert find_part(fill(tmp_path, "values.csv"), "dev") is None
+
+
+def test_a_folder_of_folders_names_those(tmp_path):
+    for name in ("conll2003", "wnut17", ".git"):
+        (tmp_path / name).mkdir()
+    with pytest.raises(ConfigError, match="no train part.*; below it lie conll2003, wnut17: give"):
+        need_part(tmp_path, "train")
 
 
 def test_a_part_or_a_folder_that_is_not_there_is_named(tmp_path):
