@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Generator, Iterable
+from importlib.util import find_spec
 from typing import TypeVar
 
 Item = TypeVar("Item")
@@ -12,8 +13,11 @@ Item = TypeVar("Item")
 def progress(
     items: Iterable[Item], total: int | None, what: str, show: bool
 ) -> Generator[Item, None, None]:
-    """Hand the items on; where `show` is set and standard error is a terminal, count them there."""
-    if not (show and sys.stderr is not None and sys.stderr.isatty()):
+    """Hand the items on; where `show` is set and standard error is a terminal, count them there.
+
+    Nothing is shown where rich is not installed: training does without it.
+    """
+    if not (show and sys.stderr is not None and sys.stderr.isatty() and find_spec("rich")):
         yield from items
         return
     from rich.console import Console

@@ -21,6 +21,14 @@ def test_a_terminal_shows_a_bar(monkeypatch):
     assert "lines" in screen.getvalue()
 
 
+def test_a_terminal_without_rich_shows_nothing(monkeypatch):
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setattr("relmo.progress.find_spec", lambda name: None)
+    assert list(progress(range(3), 3, "lines", show=True)) == [0, 1, 2]
+    assert screen.getvalue() == ""
+
+
 def test_a_pipe_shows_nothing(monkeypatch):
     pipe = io.StringIO()
     monkeypatch.setattr(sys, "stderr", pipe)

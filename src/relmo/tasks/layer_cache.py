@@ -27,6 +27,7 @@ from relmo.elmo import Elmo
 from relmo.errors import ConfigError, OutputError, WeightError
 from relmo.files import explain, sync_file, sync_folder
 from relmo.nn.transfer import onto
+from relmo.progress import progress
 from relmo.vectors.lock import open_locked
 from relmo.weights.facts import make_folder, read_json, write_json
 
@@ -155,7 +156,8 @@ def _write(elmo: Elmo, sentences: Sequence[Words], path: Path, shape: tuple[int,
     header = {"descr": "<f2", "fortran_order": False, "shape": shape}
     with path.open("wb") as file:
         np.lib.format.write_array_header_1_0(file, header)
-        for vectors in elmo.embed_stream(map(list, sentences), dtype="float16"):
+        stream = elmo.embed_stream(map(list, sentences), dtype="float16")
+        for vectors in progress(stream, len(sentences), "sentences read by ELMo", show=True):
             file.write(vectors.swapaxes(0, 1).astype("<f2").tobytes())  # (T, L + 1, D)
         if not any(sentences):  # a table of no rows cannot be mapped
             file.write(bytes(2 * shape[1] * shape[2]))
