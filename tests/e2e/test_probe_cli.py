@@ -65,3 +65,24 @@ def test_a_bad_line_ends_the_command_and_is_named(run, model, tmp_path):
     found = run("probe", "wic", "--data", data, "--model", model)
     assert found.returncode == 1
     assert b"dev.gold.txt, line 2: 'maybe'; T or F is needed" in found.stderr
+
+
+NEIGHBORS = ("neighbors", "play", "He saw a play .")
+
+
+def test_neighbors_do_not_write_over_a_record(run, model, tmp_path):
+    (tmp_path / "text.txt").write_text("They play here .\nThe play was long .\n")
+    call = (*NEIGHBORS, "--corpus", tmp_path / "text.txt", "--model", model, "--output", tmp_path)
+    first = run(*call, "--json")
+    assert first.returncode == 0, first.stderr
+    assert len(json.loads(first.stdout)["context"]) == 2
+    again = run(*call)
+    assert again.returncode == 2
+    assert b"holds a finished run; choose another folder" in again.stderr
+
+
+def test_neighbors_say_that_the_word_stands_nowhere_else(run, model, tmp_path):
+    (tmp_path / "text.txt").write_text("Nothing here .\n")
+    found = run(*NEIGHBORS, "--corpus", tmp_path / "text.txt", "--model", model)
+    assert found.returncode == 0, found.stderr
+    assert b"'play' stands nowhere else in " in found.stderr

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from relmo.cli.options import DEFAULT_MODEL, AsJson, Model
-from relmo.cli.output import say
+from relmo.cli.output import note, say
 from relmo.errors import ConfigError
 
 MOST_WORDS = 20_000
@@ -45,6 +45,8 @@ def neighbors(
     from relmo.train.record import write_record
     from relmo.weights.facts import make_folder, sha256
 
+    if output is not None and (output / "run.json").exists():
+        raise ConfigError(f"{output} holds a finished run; choose another folder")
     elmo = Elmo.from_pretrained(model)
     layer = elmo.config.num_layers - 1 if layer is None else layer
     if not 0 <= layer < elmo.config.num_layers:
@@ -57,6 +59,8 @@ def neighbors(
     found = nearest_occurrences(
         elmo, words, position, sentences, layer=layer, count=count, any_word=any_word
     )
+    if not found:
+        note(f"{word!r} stands nowhere else in {corpus}; --any-word compares with all its words")
     common = [w for w, _ in Counter(w for s in sentences for w in s).most_common(MOST_WORDS)]
     without = nearest_words(elmo, words[position], common, count)
     result: dict[str, Any] = {

@@ -49,6 +49,8 @@ def probe_intrinsic(
     if vectors is not None:
         raise ConfigError("static vectors know no context: their self-similarity is 1")
     files = find_files(data, "*.txt")
+    if not files:
+        raise ConfigError(f"{data}: no .txt file is there or below; give a folder with plain text")
     lines = (line for path in files for document in read_documents(path) for line in document)
     sentences = list(islice(filter(None, _sentences(elmo, lines)), SENTENCES))
     results = measure_layers(elmo, sentences, seed)

@@ -56,6 +56,12 @@ def test_too_little_text_is_refused(tiny):
         measure_layers(tiny, [["a", "b"]])
 
 
+def test_a_folder_without_text_is_named(tiny, tmp_path):
+    (tmp_path / "text.md").write_text("a b c")
+    with pytest.raises(ConfigError, match=r"no \.txt file is there or below"):
+        run_probe("intrinsic", tiny, tmp_path)
+
+
 def test_a_folder_of_text_is_measured_and_recorded(tiny, tmp_path):
     rng = np.random.default_rng(1)
     lines = [" ".join(rng.choice(list("abcd"), 5)) + " ." for _ in range(30)]
