@@ -140,6 +140,7 @@ def test_evaluate_needs_a_run_a_file_and_the_run_s_elmo(run, data, run_folder, t
     for args, what in (
         ((tmp_path, "--data", data / "test.txt"), b"is no folder of a task's run"),
         ((run_folder, "--data", tmp_path / "gone.txt"), b"gone.txt: no such file"),
+        ((run_folder, "--data", data), b"is a folder; one file in the task's format"),
         ((run_folder, "--data", data / "test.txt", "--elmo", "gone"), b"reads with tiny"),
     ):
         found = run("evaluate", *args)
@@ -180,7 +181,11 @@ def test_predict_names_what_it_cannot_read(run, run_folder, tmp_path):
     assert b"no such file; - reads standard input" in found.stderr
     found = run("predict", run_folder, stdin=b"ok\n\xff\n")
     assert found.returncode == 1
-    assert b"line 2 is not UTF-8" in found.stderr
+    assert b"standard input, line 2: not UTF-8" in found.stderr
+    assert b"--errors" not in found.stderr  # which other commands have
+    found = run("predict", run_folder, tmp_path)
+    assert found.returncode == 2
+    assert b"is a folder; - reads standard input" in found.stderr
 
 
 SQUAD = {

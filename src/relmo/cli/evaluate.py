@@ -25,7 +25,8 @@ def evaluate(run: Run, data: Data, elmo: ElmoName = None, as_json: AsJson = Fals
     from relmo.tasks.run import load_task
 
     if not data.is_file():
-        raise ConfigError(f"{data}: no such file; one in the task's format is needed")
+        what = "is a folder" if data.is_dir() else "no such file"
+        raise ConfigError(f"{data}: {what}; one file in the task's format is needed")
     task = load_task(run, elmo=elmo)
     examples = task.read(data, "test")
     if not examples:

@@ -36,11 +36,11 @@ def predict(run: Run, file: File = "-", elmo: ElmoName = None, as_json: AsJson =
 
 
 def _lines(file: str) -> Iterator[str]:
-    from relmo.tasks.lines import numbered_lines
-    from relmo.text.lines import read_files
+    from relmo.tasks.lines import decoded_lines, numbered_lines
 
     if file == "-":
-        return read_files([sys.stdin.buffer])
+        return (line for _, line in decoded_lines(sys.stdin.buffer, "standard input"))
     if not Path(file).is_file():
-        raise ConfigError(f"{file}: no such file; - reads standard input")
+        what = "is a folder" if Path(file).is_dir() else "no such file"
+        raise ConfigError(f"{file}: {what}; - reads standard input")
     return (line for _, line in numbered_lines(Path(file)))  # packed files, too

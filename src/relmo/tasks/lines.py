@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import lzma
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from relmo.errors import DataError, TextError
@@ -22,18 +22,24 @@ def numbered_lines(path: str | Path) -> Iterator[tuple[int, str]]:
         DataError: a line is not UTF-8.
         TextError: the file cannot be opened or unpacked.
     """
-    number = 0
     try:
         with open_text(Path(path)) as file:
-            for number, line in enumerate(read_lines(file, str(path)), start=1):
-                yield number, line
-    except TextError as error:
-        reason = f"not UTF-8 ({error.__cause__}); convert the file"
-        raise DataError(path, number + 1, reason) from error
+            yield from decoded_lines(file, str(path))
     except FileNotFoundError as error:
         raise TextError(f"{path}: cannot be read: no such file; is its name right?") from error
     except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
         raise TextError(f"{path}: cannot be read ({error}); is the file complete?") from error
+
+
+def decoded_lines(file: Iterable[bytes], name: str) -> Iterator[tuple[int, str]]:
+    """Lines of an open file, counted from 1; DataError for one that is not UTF-8."""
+    number = 0
+    try:
+        for number, line in enumerate(read_lines(file, name), start=1):
+            yield number, line
+    except TextError as error:
+        reason = f"not UTF-8 ({error.__cause__}); convert the file"
+        raise DataError(name, number + 1, reason) from error
 
 
 def whole_text(path: str | Path) -> str:

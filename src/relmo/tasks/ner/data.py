@@ -88,6 +88,11 @@ class _Layout:
         has_tabs = "\t" in line
         width = len(_cells(line, has_tabs))
         wanted = (word_column, tag_column)
+        if width == 1:
+            what = (
+                f"{_count(width, has_tabs)}; a word and its tag are needed, a space or tab between"
+            )
+            raise DataError(path, number, what)
         is_there = all(-width <= column < width for column in wanted)
         if not is_there or word_column % width == tag_column % width:
             raise DataError(

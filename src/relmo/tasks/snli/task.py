@@ -61,6 +61,9 @@ class SnliTask(LabelledTask[SentencePair, str]):
             premise, tab, hypothesis = line.partition("\t")
             if not tab:
                 raise TextError(f"line {number}: {line[:40]!r} has no tab; part the two by one")
+            if not premise.strip() or not hypothesis.strip():
+                what = "a premise, a tab and a hypothesis are needed"
+                raise TextError(f"line {number}: {line[:40]!r}: {what}")
             yield SentencePair(tuple(split_text(premise)), tuple(split_text(hypothesis)), "")
 
     @classmethod

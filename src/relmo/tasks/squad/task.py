@@ -91,8 +91,8 @@ class SquadTask(LabelledTask[Question, str]):
         for number, line in enumerate(lines, 1):
             if not line.strip():
                 continue
-            question, tab, paragraph = line.partition("\t")
-            if not tab or not question.strip():
+            question, _, paragraph = line.partition("\t")
+            if not question.strip() or not paragraph.strip():
                 what = f"{line[:40]!r}: a question, a tab and its paragraph are needed"
                 raise TextError(f"line {number}: {what}")
             words = tuple(split_text(question))

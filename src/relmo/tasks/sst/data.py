@@ -40,6 +40,9 @@ Tokenize = Callable[[str], list[str]]
 Row = Mapping[str, object]
 """Name of a column -> what stands there."""
 
+LONGEST = 200
+"""Characters of a table's names that a message shows."""
+
 
 @dataclass(frozen=True, slots=True)
 class LabelledText:
@@ -139,7 +142,8 @@ def words_in(
 def cell(path: str | Path, number: int, row: Row, name: str) -> str:
     """What stands in a named column, without spaces around it; DataError if nothing does."""
     if name not in row:
-        there = ", ".join(repr(each) for each in row)
+        there = ", ".join(repr(each) for each in row) or "none"
+        there = there if len(there) <= LONGEST else f"{there[:LONGEST]} …"
         raise DataError(path, number, f"no column {name!r}; there are {there}: rename one of these")
     value = row[name]
     if isinstance(value, bool | int | float):

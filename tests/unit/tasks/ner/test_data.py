@@ -76,7 +76,7 @@ def test_a_packed_file_reads_like_a_plain_one(suffix, pack, write):
     [
         ("", "line 1: no sentence"),
         ("\n\n-DOCSTART- O\n", "line 1: no sentence"),
-        ("\nAnn\n", "line 2: 1 column parted by spaces, which hold no word"),
+        ("\nAnn\n", "line 2: 1 column parted by spaces; a word and its tag are needed"),
         ("Ann O\n\nsings\n", "line 3: 1 column parted by spaces, but 2 in line 1"),
         ("Ann O\nsings VBZ O\n", "line 2: 3 columns parted by spaces, but 2 in line 1"),
         ("Ann\tO\nsings O\n", "line 2: 1 column parted by tabs, but 2 in line 1"),

@@ -160,6 +160,9 @@ def test_plain_text_is_split_and_answered(task):
 def test_a_line_that_is_no_pair_is_named(task):
     with pytest.raises(TextError, match="line 2: 'no tab' has no tab; part the two by one"):
         list(task.read_text(["a\tb", "no tab"]))
+    for line in ("a\t", "\tb", "a\t \t"):
+        with pytest.raises(TextError, match="line 1: .* a premise, a tab and a hypothesis are"):
+            list(task.read_text([line]))
 
 
 # ── settings ────────────────────────────────────────────────────────────────────────────────

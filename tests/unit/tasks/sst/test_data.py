@@ -173,6 +173,8 @@ def test_json_labels_may_be_numbers_or_truth_values(write):
         ("a.tsv", "text\tlabel\na\t\n", "line 2: 'label' is empty"),
         ("a.tsv", b"text\tlabel\n\xff\tb\n", "line 2: not UTF-8"),
         ("a.jsonl", '{"text": "a"}\n', "line 1: no column 'label'; there are 'text'"),
+        ("a.jsonl", "{}\n", "line 1: no column 'text'; there are none"),
+        ("a.csv", f"{'x' * 999}\na\n", "line 2: .*there are 'x{199} …: rename one of these"),
         ("a.jsonl", '\n{"text": "a"\n', "line 2: not valid JSON"),
         ("a.jsonl", '["a", "b"]\n', "line 1: .* is no object"),
         ("a.jsonl", '{"text": null, "label": "x"}\n', "line 1: 'text' is null; give a string"),
