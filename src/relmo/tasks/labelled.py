@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from relmo.errors import ConfigError
+from relmo.errors import ConfigError, TextError
 from relmo.nn.scalar_mix import ScalarMix
 from relmo.tasks.parts import Part
 from relmo.train.trainer import check_whole
@@ -217,3 +217,14 @@ class LabelledTask(ABC, Generic[Example, Prediction]):
             near = sorted(order[first : first + part], key=lambda i: self.length(self.train[i]))
             batches += [near[k : k + size] for k in range(0, len(near), size)]
         return [batches[i] for i in rng.permutation(len(batches))]
+
+
+def check_labels(path: Path, found: Iterable[str], known: Sequence[str]) -> None:
+    """Raise TextError where no label of a file is one of the training part's."""
+    labels = set(found)
+    if labels and not labels & set(known):
+        shown = [", ".join(map(repr, sorted(each)[:5])) for each in (labels, known)]
+        raise TextError(
+            f"{path}: none of its labels ({shown[0]}) is one of the training part's ({shown[1]}); "
+            f"write them alike"
+        )

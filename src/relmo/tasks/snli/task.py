@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from relmo.errors import TextError
 from relmo.nn.blocks.tokens import TokenBatch, TokenInput
 from relmo.nn.transfer import onto
 from relmo.tasks.inputs import Inputs, Words, split_text
-from relmo.tasks.labelled import BatchSettings, LabelledTask
+from relmo.tasks.labelled import BatchSettings, LabelledTask, check_labels
 from relmo.tasks.parts import Part
 from relmo.tasks.snli.data import SentencePair, read_sick, read_snli
 from relmo.tasks.snli.metrics import accuracy
@@ -70,6 +70,11 @@ class SnliTask(LabelledTask[SentencePair, str]):
     def facts_of(cls, train: Sequence[SentencePair]) -> dict[str, Any]:
         """The labels there are; what a trained model needs to know besides its weights."""
         return {"labels": sorted({pair.label for pair in train})}
+
+    @classmethod
+    def check(cls, path: Path, examples: Sequence[SentencePair], facts: Mapping[str, Any]) -> None:
+        """Raise TextError where no label is one that can be answered."""
+        check_labels(path, (pair.label for pair in examples), facts["labels"])
 
     @classmethod
     def sentences(cls, example: SentencePair) -> list[Words]:

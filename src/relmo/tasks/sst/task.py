@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from torch import Tensor
 from relmo.nn.blocks.tokens import TokenInput
 from relmo.nn.transfer import onto
 from relmo.tasks.inputs import Inputs, Words, split_text
-from relmo.tasks.labelled import BatchSettings, LabelledTask
+from relmo.tasks.labelled import BatchSettings, LabelledTask, check_labels
 from relmo.tasks.parts import Part
 from relmo.tasks.sst.data import FORMATS, LABELS, LabelledText, read_table, read_trees
 from relmo.tasks.sst.metrics import accuracy, binary_accuracy, macro_f1
@@ -62,6 +62,11 @@ class SstTask(LabelledTask[LabelledText, str]):
     def facts_of(cls, train: Sequence[LabelledText]) -> dict[str, Any]:
         """The labels there are; what a trained model needs to know besides its weights."""
         return {"labels": sorted({text.label for text in train})}
+
+    @classmethod
+    def check(cls, path: Path, examples: Sequence[LabelledText], facts: Mapping[str, Any]) -> None:
+        """Raise TextError where no label is one that can be answered."""
+        check_labels(path, (text.label for text in examples), facts["labels"])
 
     @classmethod
     def sentences(cls, example: LabelledText) -> list[Words]:

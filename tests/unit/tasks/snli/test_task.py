@@ -146,6 +146,14 @@ def test_sick_is_read_under_its_own_names(tmp_path):
     assert found == {"train": wanted, "dev": wanted, "test": wanted}
 
 
+def test_a_part_without_any_label_of_the_training_part_is_named(tmp_path):
+    row = '{"gold_label": "%s", "sentence1": "a", "sentence2": "b"}\n'
+    for name, label in (("train", "entailment"), ("dev", "yes")):
+        (tmp_path / f"{name}.jsonl").write_text(row % label)
+    with pytest.raises(TextError, match=r"dev\.jsonl: none of its labels \('yes'\) is one"):
+        read_parts("snli", tmp_path)
+
+
 def test_plain_text_is_split_and_answered(task):
     examples = list(task.read_text(["The fox sleeps.\tIt's here.", "", "a\tb"]))
     assert examples[0] == make_pair("The fox sleeps .", "It 's here .")

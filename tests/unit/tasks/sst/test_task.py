@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 import torch
 
-from relmo.errors import ConfigError
+from relmo.errors import ConfigError, TextError
 from relmo.tasks.run import load_task, load_task_recipe, read_parts
 from relmo.tasks.sst.data import LabelledText
 from relmo.tasks.sst.task import SstPhrasesTask, SstTask
@@ -171,3 +171,16 @@ def test_a_last_batch_of_one_example_can_be_learned_from(tmp_path):
     data = TOYS["sst"].write_parts(tmp_path / "data", train=9, others=4)  # batches of 8
     scores = train_toy("sst", data, tmp_path / "run", None, "training.epochs=2")
     assert "test_accuracy" in scores
+
+
+@pytest.mark.parametrize("part", ["dev", "test"])
+def test_a_part_without_any_label_of_the_training_part_is_named(tmp_path, part):
+    for name in ("train", "dev", "test"):
+        labels = ("good", "bad") if name != part else ("Good", "Bad")
+        (tmp_path / f"{name}.csv").write_text("text,label\na,{}\nb,{}\n".format(*labels))
+    with pytest.raises(
+        TextError, match=rf"{part}\.csv: none of its labels \('Bad', 'Good'\) is one"
+    ):
+        read_parts("sst", tmp_path)
+    (tmp_path / f"{part}.csv").write_text("text,label\na,good\nb,Bad\n")  # some are
+    assert len(read_parts("sst", tmp_path)[part]) == 2
