@@ -54,7 +54,7 @@ def need_part(folder: Path, part: Part, suffixes: Sequence[str] = ("",), prefix:
         ends = " or ".join(suffix for suffix in suffixes if suffix)
         how = f" that ends in {ends}" if ends else ""
         folders = sorted(p.name for p in folder.iterdir() if p.is_dir() and p.name[0] != ".")
-        below = f"; below it lie {', '.join(folders[:5])}: give one of these?" if folders else ""
+        below = f"; is it in one of its folders, {', '.join(folders[:5])}?" if folders else ""
         raise ConfigError(
             f"{folder} has no {part} part; a file with {wanted} in its name{how} is needed{below}"
         )
