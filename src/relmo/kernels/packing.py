@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -31,7 +32,8 @@ def pack(lengths: Tensor, T: int) -> Packing:
     order = torch.argsort(lengths, descending=True, stable=True)  # (B,)
     ends = torch.bincount(lengths)  # (longest + 1,): sentences of each length
     alive = len(lengths) - ends.cumsum(0)[:-1]  # (steps,): sentences longer than t
-    step = torch.repeat_interleave(alive)  # (S,): 0, 0, 0, 1, 1, …
+    steps = np.repeat(np.arange(len(alive)), alive.numpy())  # torch's would wake all its threads
+    step = torch.from_numpy(steps)  # (S,): 0, 0, 0, 1, 1, …
     rank = torch.arange(len(step)) - (alive.cumsum(0) - alive)[step]  # (S,): 0, 1, 2, 0, 1, …
     first = (order * T)[rank]  # (S,): row of the sentence's first token
     return Packing(alive.tolist(), order, first + step, first + lengths[order][rank] - 1 - step)
