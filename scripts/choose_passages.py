@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import json
 import random
-import re
 import tempfile
 import time
 from collections.abc import Sequence
@@ -27,7 +26,7 @@ import numpy as np
 
 from relmo import Elmo
 from relmo.search import Document, SemanticIndex, Settings
-from relmo.search.evaluate import ndcg
+from relmo.search.evaluate import ndcg, read_cranfield
 from relmo.search.index import Hit
 from relmo.search.passages import Unit
 from relmo.train.record import write_record
@@ -117,16 +116,8 @@ class Cranfield:
     """Its documents as text files, queries and judgements."""
 
     def __init__(self, folder: Path) -> None:
-        pages = (folder / "cran.all.1400.xml").read_text(encoding="utf-8")
-        found = re.findall(r"<docno>(\d+)</docno>.*?<text>(.*?)</text>", pages, re.DOTALL)
+        found, self.queries, self.relevant = read_cranfield(folder)
         self.documents = [Document(number, number, text) for number, text in found if text.strip()]
-        asked = (folder / "cran.qry.xml").read_text(encoding="utf-8")
-        self.queries = re.findall(r"<title>(.*?)</title>", asked, re.DOTALL)
-        self.relevant: list[set[str]] = [set() for _ in self.queries]
-        for line in (folder / "cranqrel.trec.txt").read_text(encoding="utf-8").splitlines():
-            query, _, document, grade = line.split()
-            if int(grade) > 0:
-                self.relevant[int(query) - 1].add(document)
 
     def score(self, index: SemanticIndex, half: int, kind: str) -> float:
         """Mean nDCG@10 over every second query."""

@@ -20,7 +20,6 @@ import dataclasses
 import itertools
 import json
 import random
-import re
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -31,7 +30,7 @@ import numpy as np
 from relmo import Elmo
 from relmo.search.bm25 import bm25
 from relmo.search.documents import Document
-from relmo.search.evaluate import ndcg, spearman
+from relmo.search.evaluate import ndcg, read_cranfield, spearman
 from relmo.search.fusion import Fusion
 from relmo.search.isotropy import Fix, Isotropy
 from relmo.search.passages import split
@@ -109,17 +108,9 @@ class Cranfield:
     """Documents cut into passages as an index cuts them, queries, judgements."""
 
     def __init__(self, elmo: Elmo, folder: Path, settings: Settings) -> None:
-        pages = (folder / "cran.all.1400.xml").read_text(encoding="utf-8")
-        found = re.findall(r"<docno>(\d+)</docno>.*?<text>(.*?)</text>", pages, re.DOTALL)
+        found, self.queries, self.relevant = read_cranfield(folder)
         documents = [Document(number, number, text, is_row=True) for number, text in found]
         cut = [split(each, settings.passages, settings.max_words) for each in documents]
-        asked = (folder / "cran.qry.xml").read_text(encoding="utf-8")
-        self.queries = re.findall(r"<title>(.*?)</title>", asked, re.DOTALL)
-        self.relevant: list[set[str]] = [set() for _ in self.queries]
-        for line in (folder / "cranqrel.trec.txt").read_text(encoding="utf-8").splitlines():
-            query, _, document, grade = line.split()
-            if int(grade) > 0:
-                self.relevant[int(query) - 1].add(document)
         self.names = [each.key for each in documents]
         self.owner = np.repeat(np.arange(len(cut)), [len(passages) for passages in cut])
         passages = [passage.text for passages in cut for passage in passages]

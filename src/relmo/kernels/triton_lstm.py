@@ -226,7 +226,8 @@ def step_backward(
 
 
 @triton.jit
-def _tanh(x):
+def tanh(x):  # noqa: ANN201 - Triton's own language has no types
+    """Triton's language has none for all devices."""
     return 2.0 * tl.sigmoid(2.0 * x) - 1.0
 
 
@@ -250,14 +251,14 @@ def _forward_kernel(
         f += tl.load(own + H, mask=there, other=0.0).to(tl.float32)
         g += tl.load(own + 2 * H, mask=there, other=0.0).to(tl.float32)
         o += tl.load(own + 3 * H, mask=there, other=0.0).to(tl.float32)
-    i, f, g, o = tl.sigmoid(i), tl.sigmoid(f), _tanh(g), tl.sigmoid(o)
+    i, f, g, o = tl.sigmoid(i), tl.sigmoid(f), tanh(g), tl.sigmoid(o)
     cell = direction.to(tl.int64) * c_stride + b.to(tl.int64) * H + column
     new = f * tl.load(c + cell, mask=there, other=0.0) + i * g
     if CLIPS:
         new = tl.minimum(tl.maximum(new, -clip), clip)
     tl.store(new_c + cell, new, mask=there)
     output = m + direction.to(tl.int64) * m_stride + b.to(tl.int64) * H + column
-    tl.store(output, (o * _tanh(new)).to(m.dtype.element_ty), mask=there)
+    tl.store(output, (o * tanh(new)).to(m.dtype.element_ty), mask=there)
 
 
 @triton.jit
@@ -272,14 +273,14 @@ def _backward_kernel(
     gate = gates + direction.to(tl.int64) * gates_stride + b.to(tl.int64) * 4 * H + column
     i = tl.sigmoid(tl.load(gate, mask=there, other=0.0).to(tl.float32))
     f = tl.sigmoid(tl.load(gate + H, mask=there, other=0.0).to(tl.float32))
-    g = _tanh(tl.load(gate + 2 * H, mask=there, other=0.0).to(tl.float32))
+    g = tanh(tl.load(gate + 2 * H, mask=there, other=0.0).to(tl.float32))
     o = tl.sigmoid(tl.load(gate + 3 * H, mask=there, other=0.0).to(tl.float32))
     cell = direction.to(tl.int64) * c_stride + b.to(tl.int64) * H + column
     new = tl.load(new_c + cell, mask=there, other=0.0)
     old = tl.load(c + cell, mask=there, other=0.0)
     plain = row.to(tl.int64) * H + column  # d_m and d_c are contiguous
     d_output = tl.load(d_m + plain, mask=there, other=0.0).to(tl.float32)
-    squashed = _tanh(new)
+    squashed = tanh(new)
     d_new = tl.load(d_c + plain, mask=there, other=0.0) + d_output * o * (1.0 - squashed * squashed)
     if CLIPS:
         d_new = tl.where(tl.abs(new) < clip, d_new, 0.0)

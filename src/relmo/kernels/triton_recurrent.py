@@ -22,6 +22,8 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from relmo.kernels.triton_lstm import tanh
+
 ROWS = 16
 """Sentences of one program: the fewest that a matrix product on a GPU takes."""
 TILE = 64
@@ -123,16 +125,6 @@ def _before(outputs: Tensor, starts: Tensor, lengths: Tensor) -> Tensor:
 
 
 @triton.jit
-def _sigmoid(x):
-    return 1 / (1 + tl.exp(-x))
-
-
-@triton.jit
-def _tanh(x):
-    return 2 * _sigmoid(2 * x) - 1
-
-
-@triton.jit
 def _forward(
     products, weight, bias, starts, lengths, outputs, cells, gates,
     R, D, H, W, IS_GRU: tl.constexpr, ROWS: tl.constexpr, TILE: tl.constexpr,
@@ -172,19 +164,19 @@ def _forward(
             out = at[:, None] + after[None, :]
             kept = gates + 4 * at[:, None] + after[None, :]
             seen = has_before & (after < H)[None, :]
-            a = _sigmoid(a + tl.load(x, mask=there, other=0.0))
-            b = _sigmoid(b + tl.load(x + H, mask=there, other=0.0))
+            a = tl.sigmoid(a + tl.load(x, mask=there, other=0.0))
+            b = tl.sigmoid(b + tl.load(x + H, mask=there, other=0.0))
             if IS_GRU:
                 d = c + tl.load(bias + side * H + after, mask=after < H, other=0.0)[None, :]
-                c = _tanh(tl.load(x + 2 * H, mask=there, other=0.0) + a * d)
+                c = tanh(tl.load(x + 2 * H, mask=there, other=0.0) + a * d)
                 old = tl.load(outputs + before[:, None] + after[None, :], mask=seen, other=0.0)
                 h_new = (1 - b) * c + b * old
             else:
-                c = _tanh(c + tl.load(x + 2 * H, mask=there, other=0.0))
-                d = _sigmoid(d + tl.load(x + 3 * H, mask=there, other=0.0))
+                c = tanh(c + tl.load(x + 2 * H, mask=there, other=0.0))
+                d = tl.sigmoid(d + tl.load(x + 3 * H, mask=there, other=0.0))
                 old = tl.load(cells + before[:, None] + after[None, :], mask=seen, other=0.0)
                 cell = b * old + a * c
-                h_new = d * _tanh(cell)
+                h_new = d * tanh(cell)
                 tl.store(cells + out, cell, mask=there)
             tl.store(outputs + out, h_new, mask=there)
             tl.store(kept, a, mask=there)
@@ -239,7 +231,7 @@ def _backward(
                 tl.store(carried + state, d_h * b, mask=there)
             else:
                 old = tl.load(cells + before[:, None] + here[None, :], mask=seen, other=0.0)
-                t = _tanh(tl.load(cells + out, mask=there, other=0.0))
+                t = tanh(tl.load(cells + out, mask=there, other=0.0))
                 d_cell = d_h * d * (1 - t * t) + tl.load(carried + state, mask=there, other=0.0)
                 tl.store(found, d_cell * c * a * (1 - a), mask=there)
                 tl.store(found + H, d_cell * old * b * (1 - b), mask=there)

@@ -1,9 +1,12 @@
-"""How good a ranking is, and how well similarities agree with people's."""
+"""How good a ranking is, how well similarities agree with people's, and a set to rank by."""
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,3 +30,27 @@ def _ranks(values: NDArray[np.floating]) -> NDArray[np.float64]:
     _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
     last = np.cumsum(counts)
     return np.asarray(((last - counts + 1 + last) / 2)[inverse])
+
+
+class Cranfield(NamedTuple):
+    """Abstracts of aeronautics, queries, and which abstracts answer each."""
+
+    documents: list[tuple[str, str]]
+    """Number and text, which may be empty."""
+    queries: list[str]
+    relevant: list[set[str]]
+    """Numbers of the documents that answer each query."""
+
+
+def read_cranfield(folder: Path) -> Cranfield:
+    """From its files in TREC's form: cran.all.1400.xml, cran.qry.xml, cranqrel.trec.txt."""
+    pages = (folder / "cran.all.1400.xml").read_text(encoding="utf-8")
+    documents = re.findall(r"<docno>(\d+)</docno>.*?<text>(.*?)</text>", pages, re.DOTALL)
+    asked = (folder / "cran.qry.xml").read_text(encoding="utf-8")
+    queries = re.findall(r"<title>(.*?)</title>", asked, re.DOTALL)
+    relevant: list[set[str]] = [set() for _ in queries]
+    for line in (folder / "cranqrel.trec.txt").read_text(encoding="utf-8").splitlines():
+        query, _, document, grade = line.split()
+        if int(grade) > 0:
+            relevant[int(query) - 1].add(document)
+    return Cranfield(documents, queries, relevant)

@@ -7,7 +7,7 @@
 
 A short query says little in a vector; passages that hold its words say more. Where one passage
 holds the words far better than all others, it is what is sought, and vectors have little to add.
-The numbers were chosen by scripts/choose_fusion.py, on half of Cranfield's queries, each with many
+The numbers were chosen by scripts/choose_pooling.py on half of Cranfield's queries, each with many
 documents to be found, and questions of SQuAD's training part, each with one paragraph.
 """
 

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from relmo.errors import ConfigError
 from relmo.nn.blocks.attention import align, dot_scores, max_pool, mean_pool
-from relmo.nn.blocks.encoder import Encoder
+from relmo.nn.blocks.encoder import Encoder, VariationalDropout
 from relmo.nn.blocks.feed_forward import rectified
 from relmo.nn.blocks.tokens import TokenBatch, TokenInput
 from relmo.train.trainer import check_whole
@@ -57,22 +57,16 @@ class SnliSettings:
                 raise ConfigError(f"{name} is {getattr(self, name)}; a share below 1 is needed")
 
 
-class PairDropout(nn.Module):
+class PairDropout(VariationalDropout):
     """Drops the same features at every token of both sentences of a pair: (2B, T, F) -> the same.
 
     The first B rows are the premises, the others their hypotheses.
     """
 
-    def __init__(self, share: float) -> None:
-        super().__init__()
-        self.share = share
-
     def forward(self, x: Tensor) -> Tensor:
         """Drop features, in training."""
-        if not self.training or self.share == 0:
-            return x
-        kept = torch.empty_like(x[: len(x) // 2, :1]).bernoulli_(1 - self.share)  # (B, 1, F)
-        return x * torch.cat([kept, kept]) / (1 - self.share)
+        pairs = torch.cat(x.chunk(2), 1)  # (B, 2T, F): a pair as one sentence
+        return torch.cat(super().forward(pairs).chunk(2, 1))
 
 
 class SnliModel(nn.Module):
