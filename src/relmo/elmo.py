@@ -56,7 +56,9 @@ GPU_BATCH_TOKENS = 65_536
 NOT_SHAPING = ("name", "licence", "training", "official")
 """Settings that change no vector."""
 MEMO_BYTES = 64 * 2**20
-"""Memory for the vectors of recently used words."""
+"""Memory for the vectors of recently used words on a CPU."""
+GPU_MEMO_BYTES = 512 * 2**20
+"""The same on a GPU, where a batch has 10,000 distinct words and spelling them takes the host."""
 
 
 class Elmo:
@@ -79,8 +81,8 @@ class Elmo:
         if self.characters is None and lexicon is None:
             raise ConfigError("a model with a word table needs its word list, vocab.txt")
         self.reader = Reader(self.bilm)
-        capacity, compute = MEMO_BYTES // (4 * tokens.width), self.reader.token_vectors
-        self.memo = WordMemo(bilm.token_layer, self.spell, capacity, compute)
+        compute = self.reader.token_vectors
+        self.memo = WordMemo(bilm.token_layer, self.spell, self._memo_words(), compute)
 
     # ── making and keeping ──────────────────────────────────────────────────────────────────
 
@@ -152,7 +154,13 @@ class Elmo:
         """Move the model; gives itself back."""
         self.bilm.to(device)
         self._lm = None
+        self.memo.hold(self._memo_words())
         return self
+
+    def _memo_words(self) -> int:
+        """Words that are remembered where the model is."""
+        room = MEMO_BYTES if self.device.type == "cpu" else GPU_MEMO_BYTES
+        return room // (4 * self.config.tokens.width)
 
     def use_start(self, start: Start) -> None:
         """Choose the state before a sentence."""

@@ -39,6 +39,37 @@ def pack(lengths: Tensor, T: int) -> Packing:
     return Packing(alive.tolist(), order, first + step, first + lengths[order][rank] - 1 - step)
 
 
+class Rooms(NamedTuple):
+    """Where steps read and write in a matrix of B + S rows, inputs beside the outputs before them.
+
+    A step leaves its outputs where the next one reads them. There are as many as sentences that
+    lived in it, of which the next step reads the first; what is before the first step stands in
+    front.
+    """
+
+    steps: list[tuple[int, int, int]]
+    """Of each step: sentences that live, the first row it reads, the first row it writes."""
+    inputs: Tensor
+    """(S,) rows of the tokens' inputs."""
+    last: Tensor
+    """(B,) each sentence's last output, longest sentence first; rows from the first output on."""
+
+
+def make_rooms(alive: Sequence[int]) -> Rooms:
+    """For steps with so many sentences, none without a token."""
+    counts = np.array(alive, np.int64)  # (steps,)
+    B = int(counts.max(initial=0))
+    outputs = counts.cumsum() - counts  # (steps,): the first output of each, among all outputs
+    after = B + outputs
+    first = np.concatenate([[0], after])[:-1]
+    inputs = np.repeat(first - outputs, counts) + np.arange(counts.sum())  # (S,)
+    sentence = np.arange(B)
+    lived = np.searchsorted(-counts, -sentence)  # (B,): steps of each sentence
+    last = outputs[lived - 1] + sentence
+    steps = list(zip(alive, first.tolist(), after.tolist(), strict=True))
+    return Rooms(steps, torch.from_numpy(inputs), torch.from_numpy(last))
+
+
 def blocks_of(alive: Sequence[int], tokens: int) -> list[list[int]]:
     """Steps in groups of at most that many tokens, or of a single step."""
     blocks: list[list[int]] = []

@@ -12,7 +12,6 @@ Matrices run in the dtype of x (bfloat16 in training); the cell is carried in fl
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -22,6 +21,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from relmo.errors import ConfigError
+from relmo.kernels.packing import Rooms
 from relmo.kernels.reference import LstmWeights
 
 BLOCK = 1024
@@ -80,7 +80,7 @@ def read_weights(weights: LstmWeights) -> ReadWeights:
 
 def read_packed(
     x: Tensor,
-    alive: Sequence[int],
+    rooms: Rooms,
     h: Tensor,
     c: Tensor,
     weights: ReadWeights,
@@ -90,11 +90,12 @@ def read_packed(
     """Read without gradients: tokens without padding, step after step, longest sentence first.
 
     What a step reads, its input and the output before it, stand side by side, so its gates are one
-    product, written once and read once.
+    product, written once and read once. The outputs of a step are written where the next one reads
+    them: starting a kernel costs the host as much as a small step costs the device.
 
     Args:
         x: (2, S, P), each direction in its own reading order.
-        alive: sentences that have a token at step t, never growing; S in all.
+        rooms: where each step reads and writes, on the device.
         h: (2, B, P) and
         c: (2, B, H), float32, before the first step.
         weights: of both directions.
@@ -104,26 +105,24 @@ def read_packed(
     Returns:
         Outputs (2, S, P), and h and c after each sentence's last token.
     """
-    P, H, most = x.shape[2], c.shape[2], max(alive, default=0)
-    y = torch.empty_like(x)  # (2, S, P)
-    both = torch.cat([x, torch.empty_like(x)], 2)  # (2, S, 2P): a step's input, the output before
+    S, P, H, most = x.shape[1], x.shape[2], c.shape[2], len(rooms.last)
+    both = x.new_empty(2, most + S, 2 * P)  # inputs, and beside them the outputs a step before
+    both[:, rooms.inputs, :P] = x
+    before = both[..., P:]  # (2, most + S, P)
+    before[:, :most] = h[:, :most]
     h, c = h.clone(), c.clone()
-    room, squashed = x.new_empty(2, most * 4 * H), x.new_empty(2, most * H)  # for each step again
-    now, first = h, 0
-    for n in alive:
-        read = both[:, first : first + n]  # (2, n, 2P)
-        read[..., P:] = now[:, :n]
-        gates = room[:, : n * 4 * H].view(2, n, 4 * H)
-        torch.bmm(read, weights.joined.mT, out=gates)
-        m = squashed[:, : n * H].view(2, n, H)
-        step_forward(gates, c, c, m, cell_clip, weights.bias)
-        h[:, n : now.shape[1]] = now[:, n:]  # sentences that ended a step ago
-        now = y[:, first : first + n]
-        torch.bmm(m, weights.projection.mT, out=now)
+    gates, m = x.new_empty(2, most, 4 * H), x.new_empty(2, most, H)  # for each step again
+    to_gates, to_output = weights.joined.mT, weights.projection.mT
+    for n, first, after in rooms.steps:
+        gate, squashed = gates.narrow(1, 0, n), m.narrow(1, 0, n)  # (2, n, ·)
+        torch.bmm(both.narrow(1, first, n), to_gates, out=gate)
+        step_forward(gate, c, c, squashed, cell_clip, weights.bias)
+        output = before.narrow(1, after, n)  # (2, n, P)
+        torch.bmm(squashed, to_output, out=output)
         if output_clip is not None:
-            now.clamp_(-output_clip, output_clip)
-        first += n
-    h[:, : now.shape[1]] = now
+            output.clamp_(-output_clip, output_clip)
+    y = before[:, most:]  # (2, S, P)
+    h[:, :most] = y[:, rooms.last]
     return y, h, c
 
 

@@ -136,53 +136,58 @@ def _forward(
     G: tl.constexpr = 3 if IS_GRU else 4
     weight += side.to(tl.int64) * G * W * W  # (G, W, W): [gate, before, after]
     feature = tl.arange(0, TILE)
+    across = tl.cdiv(H, TILE)
     for step in range(tl.max(length, 0)):
         goes_on = step < length
         place = start + tl.where(side == 0, step, length - 1 - step)
         at = (place * D + side) * H  # (ROWS,)
         before = (tl.where(side == 0, place - 1, place + 1) * D + side) * H
         has_before = (goes_on & (length - step < length))[:, None]  # step > 0, of each row
-        for n in range(0, H, TILE):
-            after = n + feature
-            there = goes_on[:, None] & (after < H)[None, :]
-            a = tl.zeros((ROWS, TILE), tl.float32)
-            b = tl.zeros((ROWS, TILE), tl.float32)
-            c = tl.zeros((ROWS, TILE), tl.float32)
-            d = tl.zeros((ROWS, TILE), tl.float32)
-            for k in range(0, H, TILE):
-                from_ = k + feature
-                seen = has_before & (from_ < H)[None, :]
-                h = tl.load(outputs + before[:, None] + from_[None, :], mask=seen, other=0.0)
-                h = h.to(weight.dtype.element_ty)
-                tile = weight + from_[:, None] * W + after[None, :]
-                a = tl.dot(h, tl.load(tile), a, input_precision="ieee")
-                b = tl.dot(h, tl.load(tile + W * W), b, input_precision="ieee")
-                c = tl.dot(h, tl.load(tile + 2 * W * W), c, input_precision="ieee")
-                if not IS_GRU:
-                    d = tl.dot(h, tl.load(tile + 3 * W * W), d, input_precision="ieee")
-            x = products + G * at[:, None] + after[None, :]
-            out = at[:, None] + after[None, :]
-            kept = gates + 4 * at[:, None] + after[None, :]
-            seen = has_before & (after < H)[None, :]
-            a = tl.sigmoid(a + tl.load(x, mask=there, other=0.0))
-            b = tl.sigmoid(b + tl.load(x + H, mask=there, other=0.0))
-            if IS_GRU:
-                d = c + tl.load(bias + side * H + after, mask=after < H, other=0.0)[None, :]
-                c = tanh(tl.load(x + 2 * H, mask=there, other=0.0) + a * d)
-                old = tl.load(outputs + before[:, None] + after[None, :], mask=seen, other=0.0)
-                h_new = (1 - b) * c + b * old
-            else:
-                c = tanh(c + tl.load(x + 2 * H, mask=there, other=0.0))
-                d = tl.sigmoid(d + tl.load(x + 3 * H, mask=there, other=0.0))
-                old = tl.load(cells + before[:, None] + after[None, :], mask=seen, other=0.0)
-                cell = b * old + a * c
-                h_new = d * tanh(cell)
-                tl.store(cells + out, cell, mask=there)
-            tl.store(outputs + out, h_new, mask=there)
-            tl.store(kept, a, mask=there)
-            tl.store(kept + H, b, mask=there)
-            tl.store(kept + 2 * H, c, mask=there)
-            tl.store(kept + 3 * H, d, mask=there)
+        a = tl.zeros((ROWS, TILE), tl.float32)
+        b = tl.zeros((ROWS, TILE), tl.float32)
+        c = tl.zeros((ROWS, TILE), tl.float32)
+        d = tl.zeros((ROWS, TILE), tl.float32)
+        for number in range(across * across):  # tiles, in one loop: the next is on its way
+            from_ = (number % across) * TILE + feature
+            after = (number // across) * TILE + feature
+            seen = has_before & (from_ < H)[None, :]
+            h = tl.load(outputs + before[:, None] + from_[None, :], mask=seen, other=0.0)
+            h = h.to(weight.dtype.element_ty)
+            tile = weight + from_[:, None] * W + after[None, :]
+            a = tl.dot(h, tl.load(tile), a, input_precision="ieee")
+            b = tl.dot(h, tl.load(tile + W * W), b, input_precision="ieee")
+            c = tl.dot(h, tl.load(tile + 2 * W * W), c, input_precision="ieee")
+            if not IS_GRU:
+                d = tl.dot(h, tl.load(tile + 3 * W * W), d, input_precision="ieee")
+            if number % across == across - 1:  # all that these features get from the state before
+                there = goes_on[:, None] & (after < H)[None, :]
+                x = products + G * at[:, None] + after[None, :]
+                out = at[:, None] + after[None, :]
+                kept = gates + 4 * at[:, None] + after[None, :]
+                seen = has_before & (after < H)[None, :]
+                a = tl.sigmoid(a + tl.load(x, mask=there, other=0.0))
+                b = tl.sigmoid(b + tl.load(x + H, mask=there, other=0.0))
+                if IS_GRU:
+                    d = c + tl.load(bias + side * H + after, mask=after < H, other=0.0)[None, :]
+                    c = tanh(tl.load(x + 2 * H, mask=there, other=0.0) + a * d)
+                    old = tl.load(outputs + before[:, None] + after[None, :], mask=seen, other=0.0)
+                    h_new = (1 - b) * c + b * old
+                else:
+                    c = tanh(c + tl.load(x + 2 * H, mask=there, other=0.0))
+                    d = tl.sigmoid(d + tl.load(x + 3 * H, mask=there, other=0.0))
+                    old = tl.load(cells + before[:, None] + after[None, :], mask=seen, other=0.0)
+                    cell = b * old + a * c
+                    h_new = d * tanh(cell)
+                    tl.store(cells + out, cell, mask=there)
+                tl.store(outputs + out, h_new, mask=there)
+                tl.store(kept, a, mask=there)
+                tl.store(kept + H, b, mask=there)
+                tl.store(kept + 2 * H, c, mask=there)
+                tl.store(kept + 3 * H, d, mask=there)
+                a *= 0.0  # the next features begin anew; all are numbers
+                b *= 0.0
+                c *= 0.0
+                d *= 0.0
         tl.debug_barrier()  # the next step reads what other threads have stored
 
 
@@ -198,6 +203,7 @@ def _backward(
     G: tl.constexpr = 3 if IS_GRU else 4
     weight += side.to(tl.int64) * G * W * W  # (G, W, W): [gate, after, before]
     feature = tl.arange(0, TILE)
+    across = tl.cdiv(H, TILE)
     own = (side * R + row) * H  # (ROWS,): of the sentence's state
     steps = tl.max(length, 0)
     for back in range(steps):
@@ -239,22 +245,23 @@ def _backward(
                 tl.store(found + 3 * H, d_h * t * d * (1 - d), mask=there)
                 tl.store(carried + state, d_cell * b, mask=there)
         tl.debug_barrier()
-        for n in range(0, H, TILE):
-            here = n + feature
-            there = goes_on[:, None] & (here < H)[None, :]
-            state = own[:, None] + here[None, :]
-            total = tl.zeros((ROWS, TILE), tl.float32)
-            for k in range(0, H, TILE):
-                from_ = k + feature
-                known = goes_on[:, None] & (from_ < H)[None, :]
-                found = d_gates + 4 * at[:, None] + from_[None, :]
-                tile = weight + from_[:, None] * W + here[None, :]
-                for gate in tl.static_range(G):
-                    g = tl.load(found + gate * H, mask=known, other=0.0)
-                    g = g.to(weight.dtype.element_ty)
-                    w = tl.load(tile + gate * W * W)
-                    total = tl.dot(g, w, total, input_precision="ieee")
-            if IS_GRU:
-                total += tl.load(carried + state, mask=there, other=0.0)
-            tl.store(from_after + state, total, mask=there)
+        total = tl.zeros((ROWS, TILE), tl.float32)
+        for number in range(across * across):
+            from_ = (number % across) * TILE + feature
+            here = (number // across) * TILE + feature
+            known = goes_on[:, None] & (from_ < H)[None, :]
+            found = d_gates + 4 * at[:, None] + from_[None, :]
+            tile = weight + from_[:, None] * W + here[None, :]
+            for gate in tl.static_range(G):
+                g = tl.load(found + gate * H, mask=known, other=0.0)
+                g = g.to(weight.dtype.element_ty)
+                w = tl.load(tile + gate * W * W)
+                total = tl.dot(g, w, total, input_precision="ieee")
+            if number % across == across - 1:
+                there = goes_on[:, None] & (here < H)[None, :]
+                state = own[:, None] + here[None, :]
+                if IS_GRU:
+                    total += tl.load(carried + state, mask=there, other=0.0)
+                tl.store(from_after + state, total, mask=there)
+                total *= 0.0
         tl.debug_barrier()

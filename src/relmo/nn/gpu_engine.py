@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from relmo.kernels.packing import pack
+from relmo.kernels.packing import Rooms, make_rooms, pack
 from relmo.nn.bilm import BiLM
 from relmo.nn.hand_out import hand_out
 from relmo.nn.pair import stacked_weights
@@ -41,6 +41,8 @@ class GpuEngine:
         state = self.bilm.begin(state, B)
         plan = pack(lengths, T)
         order, back = (onto(o, x.device) for o in (plan.order, torch.argsort(plan.order)))  # (B,)
+        steps, inputs, last = make_rooms(plan.alive)
+        rooms = Rooms(steps, onto(inputs, x.device), onto(last, x.device))
         places = onto(torch.stack([plan.ahead, plan.behind]), x.device)  # (2, S)
         read = x.reshape(B * T, P)[places].to(self.dtype)  # (2, S, P)
         outputs, hs, cs = [], [], []
@@ -48,7 +50,7 @@ class GpuEngine:
             h = torch.stack([state.forward.h[depth], state.backward.h[depth]])[:, order]
             c = torch.stack([state.forward.c[depth], state.backward.c[depth]])[:, order]
             clips = config.cell_clip, config.output_clip
-            y, h, c = read_packed(read, plan.alive, h.to(self.dtype), c, weights, *clips)
+            y, h, c = read_packed(read, rooms, h.to(self.dtype), c, weights, *clips)
             read = y + read if depth > 0 and config.has_skips else y  # (2, S, P)
             outputs.append(read.float())
             hs.append(h[:, back].float())

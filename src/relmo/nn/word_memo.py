@@ -62,6 +62,12 @@ class WordMemo:
         self._table: Tensor | None = None  # (rows, P), grown as needed up to capacity
         self._weights: tuple[object, ...] = ()
 
+    def hold(self, capacity: int) -> None:
+        """Keep that many words at most from now on."""
+        with self._lock:
+            self.capacity = capacity
+            self.clear()
+
     def vectors(self, words: Sequence[str]) -> Tensor:
         """Token vectors of words, (U, P), without gradient."""
         with torch.inference_mode(False), torch.no_grad():

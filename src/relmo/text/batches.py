@@ -5,10 +5,10 @@ Nothing here knows of tensors: a plan is lists of positions, and a `Spelled` bat
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, count
 from typing import TypeVar
 
 import numpy as np
@@ -106,11 +106,11 @@ def index_words(sentences: Sequence[Sequence[str]]) -> WordIndex:
     if not len(lengths):
         return WordIndex([], index, lengths)
     flat = list(chain.from_iterable(sentences))
-    words = list(dict.fromkeys(chain([BEGIN_SENTENCE, END_SENTENCE], flat)))
-    row_of = {word: row for row, word in enumerate(words)}
+    row_of: defaultdict[str, int] = defaultdict(count().__next__)  # a new word gets the next row
+    _, end = row_of[BEGIN_SENTENCE], row_of[END_SENTENCE]
     column = np.arange(index.shape[1])  # (T,)
     last = lengths[:, None] - 1  # (B, 1)
     rows = np.fromiter(map(row_of.__getitem__, flat), np.int64, len(flat))
     index[(column > 0) & (column < last)] = rows
-    index[column == last] = row_of[END_SENTENCE]
-    return WordIndex(words, index, lengths)
+    index[column == last] = end
+    return WordIndex(list(row_of), index, lengths)
