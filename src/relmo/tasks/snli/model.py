@@ -47,6 +47,9 @@ class SnliSettings:
     aligned_by: Literal["all", "encoder"] = "all"
     """What says which words of the two sentences belong together: all that stands there after the
     encoder, or its own output without ELMo beside it."""
+    temperature: float = 1.0
+    """Divides the scores of words that may belong together. ELMo's vectors are long: at 1 each word
+    sees hardly more than one other."""
 
     def __post_init__(self) -> None:
         check_whole(self, LEAST)
@@ -55,6 +58,8 @@ class SnliSettings:
                 raise ConfigError(f"{name} is {getattr(self, name)!r}; write true or false")
         if self.aligned_by not in ("all", "encoder"):
             raise ConfigError(f"aligned_by is {self.aligned_by!r}; choose all or encoder")
+        if not self.temperature > 0:
+            raise ConfigError(f"temperature is {self.temperature}; a number above 0 is needed")
         for name in ("dropout", "output_dropout"):
             if not 0 <= getattr(self, name) < 1:
                 raise ConfigError(f"{name} is {getattr(self, name)}; a share below 1 is needed")
@@ -84,7 +89,7 @@ class SnliModel(nn.Module):
     def __init__(self, settings: SnliSettings, tokens: TokenInput, num_classes: int) -> None:
         super().__init__()
         s = settings
-        self.tokens, self.aligned_by = tokens, s.aligned_by
+        self.tokens, self.aligned_by, self.temperature = tokens, s.aligned_by, s.temperature
         self.dropout: nn.Module = nn.Dropout(s.dropout)
         if s.is_dropout_shared:
             self.dropout = PairDropout(s.dropout)
@@ -115,7 +120,8 @@ class SnliModel(nn.Module):
         x = self.hidden(self.tokens(batch))  # (2B, T, ·)
         h = self.encoder(self.dropout(x), lengths)  # (2B, T, 2H)
         scored, h = h, self.compared(self.tokens.beside(h, batch))  # (2B, T, 2H), (2B, T, F)
-        other = _say_about_each_other(h, h if self.aligned_by == "all" else scored, mask)
+        scored = (h if self.aligned_by == "all" else scored) / self.temperature**0.5
+        other = _say_about_each_other(h, scored, mask)
         compared = torch.cat([h, other, h - other, h * other], -1)  # (2B, T, 4F)
         x = self.dropout(self.projection(compared))  # (2B, T, G)
         z = self.composition(x, lengths)  # (2B, T, 2I)
