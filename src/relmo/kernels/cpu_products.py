@@ -21,13 +21,16 @@ from torch.nn import functional as F
 
 from relmo.kernels.memory import let_go
 from relmo.kernels.reference import ROWS_ALIKE, linear_alike
-from relmo.kernels.tiles import leave_hidden_tiles_alone
+from relmo.kernels.tiles import leave_hidden_tiles_alone, uses_tiles
 
 Precision = Literal["float32", "bfloat16", "int8"]
 MKL_ROWS = 256
 """Rows that MKL packs for: as fast for few as packing for few, and faster for a hundred."""
 ONEDNN_ROWS = 64
 """Rows that oneDNN packs for; other numbers work, too."""
+TILE_ROWS, TILE_BLOCK = 32, 128
+"""Rows of bfloat16 that are multiplied at once with matrix tiles: at most, and filled up to."""
+MANY_ROWS = 2**31
 
 leave_hidden_tiles_alone()  # now: oneDNN asks once, at its first use
 
@@ -57,7 +60,7 @@ def _pack(weight: Tensor, precision: Precision, many_rows: bool) -> Product:
         return Int8Product(weight) if Int8Product.is_there() else RoundedProduct(weight)
     if precision == "bfloat16":
         if has_bfloat16():
-            return Bfloat16Product(weight)
+            return Bfloat16Product(weight, many_rows)
         weight = weight.bfloat16().float()
     if many_rows:
         return SharedProduct(weight)
@@ -133,24 +136,45 @@ class MklProduct:
 
 
 class Bfloat16Product:
-    """The weight in bfloat16, as oneDNN packs it."""
+    """The weight in bfloat16, as oneDNN packs it.
 
-    def __init__(self, weight: Tensor) -> None:
+    With matrix tiles oneDNN sums in parts that depend on the number of rows, so that a row's result
+    would depend on how many stand beside it. Up to 32 rows it does not; where hundreds are usual,
+    they are multiplied 128 at a time, filled up with zeros.
+
+    Args:
+        weight: (N, K).
+        many_rows: whether hundreds are usual.
+    """
+
+    def __init__(self, weight: Tensor, many_rows: bool = False) -> None:
         self.packed = torch.ops.mkldnn._reorder_linear_weight(weight.bfloat16(), ONEDNN_ROWS)
+        self.width = len(weight)  # N
+        self.least, self.most = 2, MANY_ROWS  # a row alone would be summed another way, too
+        if uses_tiles():
+            self.least, self.most = (TILE_BLOCK, TILE_BLOCK) if many_rows else (2, TILE_ROWS)
 
     def _multiply(self, x: Tensor) -> Tensor:
+        """Of at most `most` rows."""
+        missing = max(0, self.least - len(x))
+        rows = F.pad(x.bfloat16(), (0, 0, 0, missing)) if missing else x.bfloat16()
         multiply = torch.ops.mkldnn._linear_pointwise
-        rows = x.expand(2, -1) if len(x) == 1 else x  # a row alone would be summed another way
-        found: Tensor = multiply(rows.bfloat16(), self.packed, None, "none", [], "")
+        found: Tensor = multiply(rows, self.packed, None, "none", [], "")
         return found[: len(x)]
 
     def __call__(self, x: Tensor) -> Tensor:
         """(n, K) -> (n, N)."""
-        return self._multiply(x).float()
+        if len(x) <= self.most:
+            return self._multiply(x).float()
+        found = x.new_empty(len(x), self.width)
+        for some, rows in zip(*_pieces(self.most, found, x), strict=True):
+            some.copy_(self._multiply(rows))
+        return found
 
     def add_to(self, sums: Tensor, x: Tensor) -> None:
         """Add the product to sums (n, N)."""
-        sums.add_(self._multiply(x))
+        for some, rows in zip(*_pieces(self.most, sums, x), strict=True):
+            some.add_(self._multiply(rows))
 
 
 class Int8Product:
@@ -212,6 +236,11 @@ def to_int8(weight: Tensor) -> tuple[Tensor, Tensor]:
 def row_scales(x: Tensor) -> Tensor:
     """(n, K) -> (n, 1): what makes the largest value of a row 127."""
     return x.abs().amax(1, keepdim=True).mul_(1 / 127).clamp_(min=1e-12)
+
+
+def _pieces(most: int, *matrices: Tensor) -> list[tuple[Tensor, ...]]:
+    """Rows of each matrix, at most that many at a time."""
+    return [torch.split(matrix, most) for matrix in matrices]
 
 
 def _has_op(library: str, name: str) -> bool:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import torch
+
 CPUINFO = Path("/proc/cpuinfo")
 """Linux: what each core says of itself, one after the other."""
 FIRST_CORE = 8192
@@ -28,6 +30,12 @@ def leave_hidden_tiles_alone() -> None:
         return
     if hides_tiles(text):
         os.environ.setdefault(LIMIT, WITHOUT_TILES)
+
+
+def uses_tiles() -> bool:
+    """Whether oneDNN multiplies with tiles: the CPU has them and nothing told it to do without."""
+    limit = os.environ.get(LIMIT, "ALL").upper()
+    return torch.cpu._is_amx_tile_supported() and ("AMX" in limit or limit in ("ALL", "DEFAULT"))
 
 
 def hides_tiles(cpuinfo: str) -> bool:

@@ -1,5 +1,7 @@
 """Packed products give what F.linear gives, and a row's result is its own."""
 
+from functools import partial
+
 import pytest
 import torch
 
@@ -29,7 +31,10 @@ needs_avx512 = pytest.mark.skipif(
     not torch.cpu._is_avx512_supported(), reason="MKL's rows depend on their neighbours there"
 )
 FLOAT32 = [PlainProduct, SharedProduct, pytest.param(MklProduct, marks=needs_mkl)]
-BFLOAT16 = [pytest.param(Bfloat16Product, marks=needs_bfloat16)]
+BFLOAT16 = [
+    pytest.param(Bfloat16Product, marks=needs_bfloat16),
+    pytest.param(partial(Bfloat16Product, many_rows=True), marks=needs_bfloat16, id="many rows"),
+]
 INT8 = [RoundedProduct, pytest.param(Int8Product, marks=needs_int8)]
 ALL = [*FLOAT32, *BFLOAT16, *INT8]
 
@@ -165,6 +170,28 @@ def test_the_rows_beside_a_row_change_no_bit_of_it(kind, size):
         part = x[start : start + count]
         assert torch.equal(product(part), together[start : start + count])
     assert torch.equal(product(x.flip(0)), together.flip(0))
+
+
+@needs_bfloat16
+@pytest.mark.parametrize("many_rows", [False, True])
+def test_with_tiles_rows_are_multiplied_in_numbers_that_are_summed_alike(monkeypatch, many_rows):
+    weight, x = weight_of(GATES), normal(300, GATES[1])
+    plain = Bfloat16Product(weight)(x)
+    monkeypatch.setattr(cpu_products, "uses_tiles", lambda: True)
+    product, counts = Bfloat16Product(weight, many_rows), []
+    multiply = torch.ops.mkldnn._linear_pointwise
+
+    def counted(rows, *rest):
+        counts.append(len(rows))
+        return multiply(rows, *rest)
+
+    monkeypatch.setattr(torch.ops.mkldnn, "_linear_pointwise", counted)
+    found, sums = product(x), torch.zeros_like(plain)
+    product.add_to(sums, x)
+    product(x[:1])
+    assert set(counts) == ({128} if many_rows else {32, 12, 2})
+    assert torch.equal(sums, found)
+    assert row_error(found, plain) <= 1e-2
 
 
 @pytest.mark.parametrize("kind", INT8)

@@ -3,6 +3,7 @@
 import os
 
 import pytest
+import torch
 
 from relmo.kernels import tiles
 
@@ -45,3 +46,21 @@ def test_a_system_without_that_file_is_left_as_it_is(tmp_path, monkeypatch):
     monkeypatch.delenv(tiles.LIMIT, raising=False)
     tiles.leave_hidden_tiles_alone()
     assert tiles.LIMIT not in os.environ
+
+
+@pytest.mark.parametrize(
+    ("has", "limit", "uses"),
+    [
+        (True, None, True),
+        (True, "AVX512_CORE_AMX", True),
+        (True, "default", True),
+        (True, tiles.WITHOUT_TILES, False),
+        (False, None, False),
+    ],
+)
+def test_tiles_are_used_where_they_are_and_nobody_forbids_it(monkeypatch, has, limit, uses):
+    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: has)
+    monkeypatch.delenv(tiles.LIMIT, raising=False)
+    if limit is not None:
+        monkeypatch.setenv(tiles.LIMIT, limit)
+    assert tiles.uses_tiles() is uses
