@@ -35,7 +35,7 @@ from relmo.nn.reader import PrecisionChoice, Reader, check_precision
 from relmo.nn.senses import sense_vectors
 from relmo.nn.stream import WINDOW_BATCHES, Stream
 from relmo.nn.transfer import onto
-from relmo.nn.word_memo import WordMemo
+from relmo.nn.word_memo import WordMemo, words_that_fit
 from relmo.progress import progress
 from relmo.text.batches import index_words
 from relmo.text.characters import make_characters
@@ -55,10 +55,6 @@ GPU_BATCH_TOKENS = 65_536
 """Padded tokens per batch on a GPU, where a step of few rows costs as much as one of many."""
 NOT_SHAPING = ("name", "licence", "training", "official")
 """Settings that change no vector."""
-MEMO_BYTES = 64 * 2**20
-"""Memory for the vectors of recently used words on a CPU."""
-GPU_MEMO_BYTES = 512 * 2**20
-"""The same on a GPU, where a batch has 10,000 distinct words and spelling them takes the host."""
 
 
 class Elmo:
@@ -81,8 +77,8 @@ class Elmo:
         if self.characters is None and lexicon is None:
             raise ConfigError("a model with a word table needs its word list, vocab.txt")
         self.reader = Reader(self.bilm)
-        compute = self.reader.token_vectors
-        self.memo = WordMemo(bilm.token_layer, self.spell, self._memo_words(), compute)
+        known = words_that_fit(self.device, tokens.width)
+        self.memo = WordMemo(bilm.token_layer, self.spell, known, self.reader.token_vectors)
 
     # ── making and keeping ──────────────────────────────────────────────────────────────────
 
@@ -154,13 +150,8 @@ class Elmo:
         """Move the model; gives itself back."""
         self.bilm.to(device)
         self._lm = None
-        self.memo.hold(self._memo_words())
+        self.memo.hold(words_that_fit(self.device, self.config.tokens.width))
         return self
-
-    def _memo_words(self) -> int:
-        """Words that are remembered where the model is."""
-        room = MEMO_BYTES if self.device.type == "cpu" else GPU_MEMO_BYTES
-        return room // (4 * self.config.tokens.width)
 
     def use_start(self, start: Start) -> None:
         """Choose the state before a sentence."""

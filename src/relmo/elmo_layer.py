@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from relmo.elmo import Elmo
 from relmo.errors import ConfigError
 from relmo.nn.scalar_mix import ScalarMix
+from relmo.nn.tuning import tuned_layers
 from relmo.text.words import Sentence
 from relmo.types import Layers
 
@@ -71,8 +72,7 @@ class ElmoLayer(nn.Module):
     def _layers(self, words: Sequence[Sequence[str]]) -> Layers:
         if self.bilm is None:
             return self._elmo.layers(words)[0]
-        layers: Layers = self.bilm(self._elmo.batch(words))[0]
-        return layers
+        return tuned_layers(self.bilm, self._elmo.batch(words))
 
     def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> Self:
         """Let `.to(device)` take a frozen biLM along; its float32 is not ours to change."""

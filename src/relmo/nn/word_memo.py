@@ -22,8 +22,16 @@ from relmo.nn.transfer import onto
 
 WORDS_AT_ONCE = {"cpu": 256, "cuda": 4096}
 """Words per pass through the token layer, by device: bounds the memory of the convolutions."""
+MEMORY = {"cpu": 64 * 2**20, "cuda": 512 * 2**20}
+"""Bytes for words, by device: a GPU's batch has 10,000 distinct ones, and spelling them takes the
+host longer than it takes the GPU to read them."""
 LONGEST = 64
 """Longer words are computed each time: they seldom come again, and their letters take room."""
+
+
+def words_that_fit(device: torch.device, width: int) -> int:
+    """Words of that many numbers that are kept on a device."""
+    return MEMORY.get(device.type, MEMORY["cpu"]) // (4 * width)
 
 
 class WordMemo:

@@ -33,8 +33,17 @@ ELMO_ONLY = "place", "layers", "l2", "elmo_dropout", "finetune"
 NO_SETTING = "training.seed", "training.log_every", "training.checkpoint_every", "batch.share"
 """Of a recipe: what is no setting of the model, or stands elsewhere in the record."""
 
-ADDED = {"snli": {"model.aligned_by": "all", "model.is_dropout_shared": False}}
-"""Settings that a task's first records lack, and how they were run."""
+ADDED = {
+    "snli": {
+        "model.aligned_by": "all",
+        "model.compared_width": 0,
+        "model.is_dropout_shared": False,
+        "model.temperature": 1.0,
+    }
+}
+"""Settings that some records of a task lack, and how they were run;"""
+ADDED_TO_ALL = {"optimizer.bilm_rate": 1.0}
+"""those of any task."""
 ENOUGH_SEEDS = 3
 """One lucky seed of a setting that was tried once does not beat the mean of so many."""
 
@@ -89,7 +98,7 @@ class Run:
             idle += [f"input.{key}" for key in ELMO_ONLY]
         elif flat.get("input.layers") == "top":
             idle.append("input.l2")  # one layer has nothing to weigh
-        every = {**ADDED.get(self.task, {}), **flat}
+        every = {**ADDED_TO_ALL, **ADDED.get(self.task, {}), **flat}
         return {key: value for key, value in every.items() if key not in idle}
 
 

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from relmo.elmo import Elmo
 from relmo.nn.blocks.tokens import InputSettings, TokenBatch, TokenInput
 from relmo.nn.transfer import onto
+from relmo.nn.tuning import tuned_layers
 from relmo.tasks.static_vectors import StaticVectors
 from relmo.text.sentences import split_sentences
 from relmo.text.tokenize import TreebankTokenizer
@@ -144,7 +145,8 @@ def layers_of(elmo: Elmo, is_trained: bool = False) -> Callable[[Sequence[Words]
     """Layers of sentences computed as they come, with gradients where the biLM is trained."""
 
     def compute(sentences: Sequence[Words]) -> Tensor:
-        layers = (elmo.bilm(elmo.batch(sentences)) if is_trained else elmo.layers(sentences))[0]
+        batch = elmo.batch(sentences) if is_trained else None
+        layers = tuned_layers(elmo.bilm, batch) if batch else elmo.layers(sentences)[0]
         words: Tensor = layers.values[:, :, 1:-1] * layers.word_mask[..., None]  # (L + 1, B, T, D)
         return words
 

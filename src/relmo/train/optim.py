@@ -19,6 +19,8 @@ class OptimSettings:
 
     optimizer: Literal["adamw", "muon", "adagrad"] = "adamw"
     learning_rate: float = 1e-3
+    bilm_rate: float = 1.0
+    """The rate of a biLM that is trained with a task's model, as a share of the learning rate."""
     warmup: float = 0.02
     """Share of the run in which the rate rises from zero."""
     final: float = 0.02
@@ -33,6 +35,10 @@ class OptimSettings:
             raise ConfigError(f"optimizer is {self.optimizer!r}; choose adamw, muon or adagrad")
         if not self.learning_rate > 0:
             raise ConfigError(f"learning_rate is {self.learning_rate}; it must be positive")
+        if not self.bilm_rate > 0:
+            raise ConfigError(f"bilm_rate is {self.bilm_rate}; it must be positive")
+        if self.optimizer == "muon" and self.bilm_rate != 1:
+            raise ConfigError("muon has one rate for all weights; leave bilm_rate at 1")
         for name in ("warmup", "beta2"):
             if not 0 <= getattr(self, name) < 1:
                 raise ConfigError(f"{name} is {getattr(self, name)}; it lies from 0 to below 1")
@@ -49,14 +55,31 @@ def make_optimizer(model: nn.Module, settings: OptimSettings) -> torch.optim.Opt
     if settings.optimizer == "muon":
         groups = muon_groups(model, trained, settings.weight_decay)
         return Muon(groups, settings.learning_rate, betas=betas, fused=on_gpu)
+    shares = shares_of_rate(model, settings)
     groups = [
-        {"params": [p for p in trained if p.ndim > 1], "weight_decay": settings.weight_decay},
-        {"params": [p for p in trained if p.ndim <= 1], "weight_decay": 0.0},
+        {
+            "params": [p for p in trained if (p.ndim > 1) == is_matrix and shares[p] == share],
+            "weight_decay": settings.weight_decay if is_matrix else 0.0,
+            "share": share,
+        }
+        for share in dict.fromkeys(shares.values())
+        for is_matrix in (True, False)
     ]
     groups = [group for group in groups if group["params"]]
     if settings.optimizer == "adagrad":
         return torch.optim.Adagrad(groups, settings.learning_rate, initial_accumulator_value=1.0)
     return torch.optim.AdamW(groups, settings.learning_rate, betas=betas, fused=on_gpu)
+
+
+def shares_of_rate(model: nn.Module, settings: OptimSettings) -> dict[nn.Parameter, float]:
+    """The learning rate of each trained parameter, as a share of the settings'."""
+    bilm = getattr(model, "bilm", None)
+    tuned = set() if bilm is None else {id(p) for p in bilm.parameters()}
+    return {
+        p: settings.bilm_rate if id(p) in tuned else 1.0
+        for p in model.parameters()
+        if p.requires_grad
+    }
 
 
 def rate_at(progress: float, settings: OptimSettings) -> float:
@@ -71,4 +94,4 @@ def rate_at(progress: float, settings: OptimSettings) -> float:
 def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
     """Use this learning rate from now on."""
     for group in optimizer.param_groups:
-        group["lr"] = rate
+        group["lr"] = rate * group.get("share", 1.0)

@@ -7,7 +7,7 @@ from copy import deepcopy
 import torch
 
 from relmo.nn.char_cnn import CharCnn, initialize
-from relmo.nn.word_memo import WordMemo
+from relmo.nn.word_memo import WordMemo, words_that_fit
 from relmo.text.characters import ByteCharacters
 from tests.conftest import tiny_config
 
@@ -48,6 +48,22 @@ def test_vectors_are_those_of_the_layer():
     found.vectors(WORDS[:20])
     wanted = found.layer(found.spell(WORDS))
     torch.testing.assert_close(found.vectors(WORDS), wanted, rtol=0, atol=1e-6)
+
+
+def test_another_bound_holds_from_then_on():
+    found = memo(100)
+    found.vectors(WORDS)
+    found.hold(8)
+    found.vectors(WORDS)
+    assert len(found) == 8
+    found.hold(100)
+    found.vectors(WORDS)
+    assert len(found) == 50
+
+
+def test_a_gpu_keeps_more_words_than_a_cpu():
+    on = [words_that_fit(torch.device(kind), 512) for kind in ("cpu", "cuda", "mps")]
+    assert on == [32_768, 262_144, 32_768]
 
 
 def test_the_memo_never_outgrows_its_bound():

@@ -40,6 +40,16 @@ def test_matrices_decay_and_biases_do_not():
     assert found[0][1][0] is model.weight
 
 
+def test_a_bilm_that_is_trained_too_has_a_rate_of_its_own():
+    model = nn.ModuleDict({"head": nn.Linear(2, 2), "bilm": nn.Linear(3, 3)})
+    model.bilm = model["bilm"]
+    optimizer = make_optimizer(model, OptimSettings(learning_rate=0.5, bilm_rate=0.1))
+    set_rate(optimizer, 0.5)
+    rates = {id(p): group["lr"] for group in optimizer.param_groups for p in group["params"]}
+    assert [rates[id(p)] for p in model["head"].parameters()] == [0.5, 0.5]
+    assert [rates[id(p)] for p in model["bilm"].parameters()] == [0.05, 0.05]
+
+
 def test_frozen_parameters_are_left_alone():
     model = nn.Linear(3, 2)
     model.weight.requires_grad_(False)
@@ -63,6 +73,8 @@ def test_a_rate_is_set_for_all_groups():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
+        ({"bilm_rate": 0.0}, "bilm_rate is 0.0; it must be positive"),
+        ({"bilm_rate": 0.1, "optimizer": "muon"}, "leave bilm_rate at 1"),
         ({"optimizer": "sgd"}, "'sgd'; choose adamw, muon or adagrad"),
         ({"learning_rate": 0}, "learning_rate is 0; it must be positive"),
         ({"learning_rate": float("nan")}, "learning_rate is nan"),

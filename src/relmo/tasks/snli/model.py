@@ -20,7 +20,7 @@ from relmo.nn.blocks.feed_forward import rectified
 from relmo.nn.blocks.tokens import TokenBatch, TokenInput
 from relmo.train.trainer import check_whole
 
-LEAST = {"hidden_width": 0, "cell_width": 1, "compared_width": 0, "composition_width": 1}
+LEAST = {"hidden_width": 0, "cell_width": 1, "composition_width": 1}
 """Settings that are whole numbers, and from where on."""
 
 
@@ -31,9 +31,6 @@ class SnliSettings:
     hidden_width: int = 300
     """Of the ReLU layer between the token vectors and the encoder; 0 has none, as in the paper."""
     cell_width: int = 300
-    compared_width: int = 0
-    """Of a ReLU layer after the encoder and the ELMo beside it, in whose space the sentences are
-    compared; 0 compares them as they are, as in the paper."""
     composition_width: int = 300
     """G and I: of the projection, of each direction of the second biLSTM, of the last layer."""
     dropout: float = 0.1
@@ -97,9 +94,7 @@ class SnliModel(nn.Module):
         width = s.hidden_width or tokens.width
         self.hidden = rectified(tokens.width, width) if s.hidden_width else nn.Identity()
         self.encoder = Encoder(width, s.cell_width)
-        encoded = self.encoder.width + tokens.extra_width
-        self.compared = rectified(encoded, s.compared_width) if s.compared_width else nn.Identity()
-        encoded = s.compared_width or encoded  # F
+        encoded = self.encoder.width + tokens.extra_width  # F
         self.projection = rectified(4 * encoded, s.composition_width)
         self.composition = Encoder(s.composition_width, s.composition_width)
         self.to_classes = nn.Sequential(
@@ -119,7 +114,7 @@ class SnliModel(nn.Module):
         lengths, mask = batch.lengths, batch.mask
         x = self.hidden(self.tokens(batch))  # (2B, T, ·)
         h = self.encoder(self.dropout(x), lengths)  # (2B, T, 2H)
-        scored, h = h, self.compared(self.tokens.beside(h, batch))  # (2B, T, 2H), (2B, T, F)
+        scored, h = h, self.tokens.beside(h, batch)  # (2B, T, 2H), (2B, T, F)
         scored = (h if self.aligned_by == "all" else scored) / self.temperature**0.5
         other = _say_about_each_other(h, scored, mask)
         compared = torch.cat([h, other, h - other, h * other], -1)  # (2B, T, 4F)
