@@ -49,7 +49,7 @@ from relmo.weights.native import Native
 from relmo.weights.tensors import ModelFiles, Storage, build_bilm, tensors_of
 from relmo.weights.untrained import UNTRAINED, small_config
 
-BATCH_TOKENS = 2048
+BATCH_TOKENS = 4096
 """Padded tokens per batch on a CPU: bounds memory."""
 GPU_BATCH_TOKENS = 65_536
 """Padded tokens per batch on a GPU, where a step of few rows costs as much as one of many."""
