@@ -33,7 +33,7 @@ from relmo.nn.lm_head import LmHead
 from relmo.nn.pooling import Pooling, check_pooling, normalize, pool
 from relmo.nn.reader import PrecisionChoice, Reader, check_precision
 from relmo.nn.senses import sense_vectors
-from relmo.nn.stream import WINDOW_BATCHES, Stream
+from relmo.nn.stream import BATCH_TOKENS, WINDOW_TOKENS, Stream
 from relmo.nn.transfer import onto
 from relmo.nn.word_memo import WordMemo, words_that_fit
 from relmo.progress import progress
@@ -49,10 +49,6 @@ from relmo.weights.native import Native
 from relmo.weights.tensors import ModelFiles, Storage, build_bilm, tensors_of
 from relmo.weights.untrained import UNTRAINED, small_config
 
-BATCH_TOKENS = 4096
-"""Padded tokens per batch on a CPU: bounds memory."""
-GPU_BATCH_TOKENS = 65_536
-"""Padded tokens per batch on a GPU, where a step of few rows costs as much as one of many."""
 NOT_SHAPING = ("name", "licence", "training", "official")
 """Settings that change no vector."""
 
@@ -309,10 +305,10 @@ class Elmo:
         batch_sentences: int | None = None,
     ) -> Iterator[Vectors]:
         """What `choose` makes of the layers (L + 1, B, T, D) of batches, sentence by sentence."""
-        suitable = BATCH_TOKENS if self.device.type == "cpu" else GPU_BATCH_TOKENS
-        tokens = suitable if batch_tokens is None else batch_tokens
+        kind = "cpu" if self.device.type == "cpu" else "cuda"
+        tokens = BATCH_TOKENS[kind] if batch_tokens is None else batch_tokens
         stream = Stream(lambda batch: self.layers(batch)[0].values, choose, dtype)
-        window = max(WINDOW_BATCHES * suitable, tokens)
+        window = max(WINDOW_TOKENS[kind], tokens)
         return stream.vectors(self.words(sentences), tokens, window, batch_sentences)
 
     def read(

@@ -11,7 +11,6 @@ from torch import Tensor, nn
 from relmo.elmo import Elmo
 from relmo.errors import ConfigError
 from relmo.nn.scalar_mix import ScalarMix
-from relmo.nn.tuning import tuned_layers
 from relmo.text.words import Sentence
 from relmo.types import Layers
 
@@ -72,7 +71,8 @@ class ElmoLayer(nn.Module):
     def _layers(self, words: Sequence[Sequence[str]]) -> Layers:
         if self.bilm is None:
             return self._elmo.layers(words)[0]
-        return tuned_layers(self.bilm, self._elmo.batch(words))
+        layers: Layers = self.bilm(self._elmo.batch(words))[0]
+        return layers
 
     def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> Self:
         """Let `.to(device)` take a frozen biLM along; its float32 is not ours to change."""

@@ -6,6 +6,7 @@ import pytest
 
 from relmo.embed_lines import embed_lines, layer_labels, parse_layers
 from relmo.errors import ConfigError, OutputError
+from relmo.nn.stream import WINDOW_TOKENS
 
 LINES = [f"line {i} of the text ." if i % 5 else "" for i in range(40)]
 
@@ -27,7 +28,7 @@ def test_one_line_is_one_key(tiny, tmp_path):
 @pytest.mark.parametrize("stop", [0, 1, 17, 39])
 def test_an_interrupted_run_is_resumed_to_the_same_result(tiny, tmp_path, stop, monkeypatch):
     embed_lines(tiny, LINES, tmp_path / "whole.h5")
-    monkeypatch.setattr("relmo.elmo.BATCH_TOKENS", 5)
+    monkeypatch.setitem(WINDOW_TOKENS, "cpu", 20)
 
     def interrupted():
         yield from LINES[:stop]
@@ -46,7 +47,7 @@ def test_an_interrupted_run_is_resumed_to_the_same_result(tiny, tmp_path, stop, 
 
 
 def test_another_job_is_not_resumed(tiny, tmp_path, monkeypatch):
-    monkeypatch.setattr("relmo.elmo.BATCH_TOKENS", 5)
+    monkeypatch.setitem(WINDOW_TOKENS, "cpu", 20)
 
     def interrupted():
         yield from LINES

@@ -34,7 +34,7 @@ def leave_hidden_tiles_alone() -> None:
 
 def uses_tiles() -> bool:
     """Whether oneDNN multiplies with tiles: the CPU has them and nothing told it to do without."""
-    limit = os.environ.get(LIMIT, "ALL").upper()
+    limit = (os.environ.get(LIMIT) or "ALL").upper()
     return torch.cpu._is_amx_tile_supported() and ("AMX" in limit or limit in ("ALL", "DEFAULT"))
 
 

@@ -12,8 +12,11 @@ from relmo.nn.choice import begin_split
 from relmo.text.batches import in_windows, map_batches, plan_batches
 from relmo.types import VectorDtype, Vectors
 
-WINDOW_BATCHES = 4
-"""Batches of a stream that are sorted by length together: bounds memory, fills batches."""
+BATCH_TOKENS = {"cpu": 4096, "cuda": 65_536}
+"""Padded tokens per batch, by device: bounds memory. On a GPU a step of few rows costs as much as
+one of many."""
+WINDOW_TOKENS = {"cpu": 8192, "cuda": 262_144}
+"""Tokens of a stream that are sorted by length together: bounds memory, fills batches."""
 
 Words = Sequence[str]
 

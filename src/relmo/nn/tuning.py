@@ -17,13 +17,23 @@ from relmo.types import Batch, Layers
 
 
 def tuned_layers(bilm: BiLM, batch: Batch) -> Layers:
-    """Layers of a batch, with gradients; each sentence from the start state."""
-    is_fast = bilm.config.lstm.has_projection and has_triton(batch.index)
-    if not is_fast:
+    """Layers of a batch, each sentence from the start state; gradients flow back through them once.
+
+    A second pass back through the same layers, which torch allows if asked, the kernels refuse.
+    """
+    if not has_kernels(bilm):
         layers: Layers = bilm(batch)[0]
         return layers
-    vectors = bilm.token_layer(batch.words)  # (U, P)
-    return read_to_the_longest(bilm, vectors[batch.index], batch.lengths)
+    with torch.cuda.device(batch.index.device):  # where Triton starts its kernels
+        vectors = bilm.token_layer(batch.words)  # (U, P)
+        return read_to_the_longest(bilm, vectors[batch.index], batch.lengths)
+
+
+def has_kernels(bilm: BiLM) -> bool:
+    """Whether there are kernels for it where it is."""
+    weight = next(bilm.parameters())
+    is_float32 = weight.dtype == torch.float32
+    return bilm.config.lstm.has_projection and is_float32 and has_triton(weight)
 
 
 def read_to_the_longest(bilm: BiLM, x: Tensor, lengths: Tensor) -> Layers:

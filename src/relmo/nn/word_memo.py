@@ -71,10 +71,11 @@ class WordMemo:
         self._weights: tuple[object, ...] = ()
 
     def hold(self, capacity: int) -> None:
-        """Keep that many words at most from now on."""
+        """Keep that many words at most from now on; another number begins anew."""
         with self._lock:
-            self.capacity = capacity
-            self.clear()
+            if capacity != self.capacity:
+                self.capacity = capacity
+                self.clear()
 
     def vectors(self, words: Sequence[str]) -> Tensor:
         """Token vectors of words, (U, P), without gradient."""
@@ -143,8 +144,10 @@ class WordMemo:
     def _rows_for(self, words: Sequence[str]) -> NDArray[np.int64]:
         """Rows for new words: free ones, then those of the words that were used longest ago."""
         free = np.arange(len(self._words), min(self.capacity, len(self._words) + len(words)))
-        oldest = np.argsort(self._used[: len(self._words)], kind="stable")
-        rows = np.concatenate([free, oldest[: len(words) - len(free)]])
+        rows = free
+        if len(free) < len(words):
+            oldest = np.argsort(self._used[: len(self._words)], kind="stable")
+            rows = np.concatenate([free, oldest[: len(words) - len(free)]])
         self._calls += 1
         self._used[rows] = self._calls
         for word, row in zip(words, rows.tolist(), strict=True):

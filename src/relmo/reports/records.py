@@ -96,7 +96,9 @@ class Run:
         idle = [*NO_SETTING]
         if not self.elmo:
             idle += [f"input.{key}" for key in ELMO_ONLY]
-        elif flat.get("input.layers") == "top":
+        if not (self.elmo and flat.get("input.finetune")):
+            idle.append("optimizer.bilm_rate")
+        if self.elmo and flat.get("input.layers") == "top":
             idle.append("input.l2")  # one layer has nothing to weigh
         every = {**ADDED_TO_ALL, **ADDED.get(self.task, {}), **flat}
         return {key: value for key, value in every.items() if key not in idle}

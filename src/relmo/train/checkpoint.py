@@ -166,4 +166,9 @@ def _restore_optimizer(
     for key, value in {**tensors, **numbers}.items():
         index, name = key.split(".", 1)
         state.setdefault(int(index), {})[name] = value
+    weights = [p for group in optimizer.param_groups for p in group["params"]]
+    for place, values in state.items():
+        shapes = {tuple(v.shape) for v in values.values() if isinstance(v, Tensor) and v.ndim}
+        if place >= len(weights) or not shapes <= {tuple(weights[place].shape)}:
+            raise WeightError("the checkpoint is of an optimizer with other weights; begin anew")
     optimizer.load_state_dict({"state": state, "param_groups": current["param_groups"]})

@@ -62,8 +62,8 @@ def make_optimizer(model: nn.Module, settings: OptimSettings) -> torch.optim.Opt
             "weight_decay": settings.weight_decay if is_matrix else 0.0,
             "share": share,
         }
+        for is_matrix in (True, False)  # in front: with any share the order of all weights is one
         for share in dict.fromkeys(shares.values())
-        for is_matrix in (True, False)
     ]
     groups = [group for group in groups if group["params"]]
     if settings.optimizer == "adagrad":

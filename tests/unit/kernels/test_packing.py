@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from relmo.kernels.packing import blocks_of, pack
+from relmo.kernels.packing import blocks_of, make_rooms, pack
 
 all_lengths = st.lists(st.integers(0, 9), max_size=8)
 
@@ -61,3 +61,26 @@ def test_blocks_are_all_steps_in_order_and_bounded(alive, tokens):
     assert [n for block in blocks for n in block] == alive
     assert all(block for block in blocks)
     assert all(sum(block) <= tokens or len(block) == 1 for block in blocks)
+
+
+@settings(deadline=None)
+@given(all_lengths)
+def test_a_step_reads_what_the_one_before_it_wrote(lengths):
+    """Walk through the rooms with names of tokens instead of vectors."""
+    plan = pack(torch.tensor(lengths, dtype=torch.long), max(lengths, default=0))
+    rooms = make_rooms(plan.alive)
+    B = len(rooms.last)
+    inputs, before = [""] * (B + sum(lengths)), [""] * (B + sum(lengths))
+    for token, row in enumerate(rooms.inputs.tolist()):
+        inputs[row] = f"x{token}"
+    before[:B] = [f"start{b}" for b in range(B)]
+    read = []
+    for t, (n, first, after) in enumerate(rooms.steps):
+        came = [f"start{b}" if t == 0 else f"{b} at {t - 1}" for b in range(n)]
+        assert before[first : first + n] == came
+        read += inputs[first : first + n]
+        before[after : after + n] = [f"{b} at {t}" for b in range(n)]
+    assert read == [f"x{token}" for token in range(sum(lengths))]
+    outputs, ordered = before[B:], sorted(lengths, reverse=True)
+    found = [outputs[row] for row in rooms.last.tolist()]
+    assert found == [f"{b} at {length - 1}" for b, length in enumerate(ordered) if length]

@@ -7,7 +7,7 @@ import torch
 
 from relmo import ElmoConfig, LstmConfig, WordTableConfig
 from relmo.nn.bilm import BiLM, initialize
-from relmo.nn.tuning import read_to_the_longest, tuned_layers
+from relmo.nn.tuning import has_kernels, read_to_the_longest, tuned_layers
 from relmo.types import Batch
 
 LENGTHS = torch.tensor([3, 7, 1, 5])
@@ -71,6 +71,7 @@ def test_nothing_comes_from_past_a_sentences_end():
 
 def test_on_a_cpu_the_plain_bilm_reads():
     bilm, batch = model_of(), batch_of()
+    assert not has_kernels(bilm)
     assert torch.equal(tuned_layers(bilm, batch).values, bilm(batch)[0].values)
 
 
@@ -79,8 +80,20 @@ def test_on_a_cpu_the_plain_bilm_reads():
 def test_on_a_gpu_layers_and_gradients_are_the_plain_bilms():
     bilm, batch = model_of(clip=0.2).float().cuda(), batch_of("cuda")
     other = copy.deepcopy(bilm)
+    assert has_kernels(other)
     plain, found = bilm(batch)[0].values, tuned_layers(other, batch).values
     torch.testing.assert_close(found, plain, rtol=1e-3, atol=1e-4)
     wanted = gradients(bilm, plain)
     for name, gradient in gradients(other, found).items():
-        torch.testing.assert_close(gradient, wanted[name], rtol=1e-2, atol=1e-3, msg=name)
+        torch.testing.assert_close(gradient, wanted.pop(name), rtol=1e-2, atol=1e-3, msg=name)
+    assert not wanted
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+def test_in_bfloat16_layers_are_near_the_plain_bilms():
+    bilm, batch = model_of().float().cuda(), batch_of("cuda")
+    with torch.autocast("cuda", torch.bfloat16):
+        found = tuned_layers(bilm, batch).values
+    assert found.dtype == torch.float32
+    torch.testing.assert_close(found, bilm(batch)[0].values, rtol=0, atol=2e-2)

@@ -80,6 +80,17 @@ def test_a_record_from_before_there_were_shares_stands_with_newer_ones(runs):
     assert [run.seed for run in group.runs] == [0, 1, 2]
 
 
+@pytest.mark.parametrize(("is_tuned", "groups"), [(False, 1), (True, 2)])
+def test_the_rate_of_a_bilm_parts_runs_that_train_it(runs, is_tuned, groups):
+    runs.task("old", 80.0, elmo=BASE, finetune=is_tuned)  # from before there was such a rate
+    path = runs.task("new", 81.0, elmo=BASE, finetune=is_tuned, seed=1)
+    facts = json.loads(path.read_text())
+    for seed, rate in ((2, 1.0), (3, 0.1)):
+        facts["recipe"]["optimizer"] = {"bilm_rate": rate}
+        runs.write(f"newer-{seed}", {**facts, "seed": seed})
+    assert len(groups_of(read_runs(runs.folder))) == groups
+
+
 def test_other_weights_of_the_same_name_are_another_group(runs):
     path = runs.task("old", 80.0, elmo=BASE)
     facts = json.loads(path.read_text())

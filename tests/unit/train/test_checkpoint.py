@@ -141,6 +141,32 @@ def test_a_checkpoint_of_another_optimiser_is_named(tmp_path):
         load_checkpoint(tmp_path, *trained(optimizer="adagrad"))
 
 
+def test_a_run_with_another_rate_of_its_bilm_finds_each_weights_state(tmp_path):
+    def made(rate):
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 2))
+        model.bilm = nn.Linear(2, 3)
+        return model, make_optimizer(model, OptimSettings(bilm_rate=rate))
+
+    model, optimizer = made(1.0)
+    model.bilm(model[1](model[0](torch.randn(5, 3)))).square().sum().backward()
+    optimizer.step()
+    save_checkpoint(tmp_path, Progress(1, 1.0), model, optimizer, {})
+    fresh, its_optimizer = made(0.1)
+    load_checkpoint(tmp_path, fresh, its_optimizer)
+    for one, two in zip(model.parameters(), fresh.parameters(), strict=True):
+        old, new = optimizer.state[one], its_optimizer.state[two]
+        assert torch.equal(old["exp_avg"], new["exp_avg"])
+
+
+def test_weights_in_another_order_are_no_checkpoints(tmp_path):
+    save(tmp_path, 1)
+    model, _ = trained()
+    turned = torch.optim.AdamW([model.bias, model.weight])
+    with pytest.raises(WeightError, match="an optimizer with other weights; begin anew"):
+        load_checkpoint(tmp_path, model, turned)
+
+
 def test_the_state_is_json_for_people(tmp_path):
     save(tmp_path, 1)
     state = json.loads((tmp_path / "step-000000001/state.json").read_text())

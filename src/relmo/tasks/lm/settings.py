@@ -73,6 +73,10 @@ class Recipe:
     training: TrainSettings = field(default_factory=lambda: TrainSettings(epochs=1))
     optimizer: OptimSettings = field(default_factory=OptimSettings)
 
+    def __post_init__(self) -> None:
+        if self.optimizer.bilm_rate != 1:
+            raise ConfigError("bilm_rate is for tasks; in pretraining all weights have one rate")
+
     def to_dict(self) -> dict[str, Any]:
         """As TOML and run.json hold it."""
         rest = {name: dataclasses.asdict(getattr(self, name)) for name in SECTIONS}

@@ -104,6 +104,7 @@ def test_changes_are_numbers_strings_and_lists():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
+        ("optimizer.bilm_rate=0.5", "bilm_rate is for tasks"),
         ("lm.rows", "'lm.rows': write section.key=value"),
         ("lm.rows.more=3", "'rows' is no section"),
         ("lm=3", "lm is 3; a section with settings is needed"),

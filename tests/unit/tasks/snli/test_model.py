@@ -1,8 +1,10 @@
-"""What is dropped from a pair of sentences."""
+"""What is dropped from a pair of sentences, and how sharply their words are matched."""
 
+import pytest
 import torch
 
-from relmo.nn.blocks.tokens import InputSettings, TokenInput
+from relmo.errors import ConfigError
+from relmo.nn.blocks.tokens import InputSettings, TokenBatch, TokenInput
 from relmo.tasks.snli.model import PairDropout, SnliModel, SnliSettings
 
 
@@ -35,3 +37,30 @@ def test_a_model_shares_dropout_where_it_is_asked_to():
         model = SnliModel(settings, tokens, 3)
         found = [isinstance(each, PairDropout) for each in (model.dropout, tokens.elmo_dropout)]
         assert found == [is_shared, is_shared]
+
+
+def scores_at(temperature: float) -> torch.Tensor:
+    """Of a premise in two orders, each with the same hypothesis."""
+    torch.manual_seed(0)
+    tokens = TokenInput(InputSettings(), 10 * torch.eye(6))
+    settings = SnliSettings(
+        cell_width=3, composition_width=3, hidden_width=6, temperature=temperature
+    )
+    model = SnliModel(settings, tokens, 3).eval()
+    rows = torch.tensor([[2, 3, 4], [5, 3, 2]])
+    with torch.no_grad():
+        found: torch.Tensor = model(
+            TokenBatch(rows, letters=None, layers=None, mask=torch.ones(2, 3, dtype=torch.bool))
+        )
+    return found
+
+
+def test_the_temperature_softens_what_is_matched():
+    sharp, soft, softer, even = (scores_at(t) for t in (1.0, 10.0, 1e6, 1e9))
+    assert not torch.allclose(sharp, soft, atol=1e-5)
+    torch.testing.assert_close(softer, even)  # each word sees all others alike
+
+
+def test_a_temperature_of_zero_is_named():
+    with pytest.raises(ConfigError, match=r"temperature is 0.0; a number above 0 is needed"):
+        SnliSettings(temperature=0.0)
