@@ -170,6 +170,15 @@ def test_predict_gives_a_json_object_per_sentence(run, run_folder, elmo_folder):
     assert "😀".encode() in found.stdout
 
 
+def test_predict_reads_in_another_precision_if_asked(run, run_folder):
+    found = run("predict", run_folder, "--precision", "int8", stdin=TEXT.encode())
+    assert found.returncode == 0, found.stderr
+    assert "[ORG ada inc] in [LOC rome]" in found.stdout.decode()
+    found = run("predict", run_folder, "--precision", "int4", stdin=TEXT.encode())
+    assert found.returncode == 2
+    assert b"precision is 'int4'; choose one of float32, bfloat16, int8, auto" in found.stderr
+
+
 def test_predict_of_nothing_is_nothing(run, run_folder):
     found = run("predict", run_folder, stdin=b"\n \n")
     assert (found.returncode, found.stdout, found.stderr) == (0, b"", b"")

@@ -11,7 +11,7 @@ from typing import Annotated, BinaryIO
 
 import typer
 
-from relmo.cli.options import DEFAULT_MODEL, AsJson, Model
+from relmo.cli.options import DEFAULT_MODEL, AsJson, Model, Precision
 from relmo.cli.output import note, say
 from relmo.errors import ConfigError
 
@@ -33,7 +33,6 @@ Layer = Annotated[str, typer.Option("--layers", help="all, mean, top or a layer'
 Tokenized = Annotated[
     bool, typer.Option("--tokenized", help="Lines are tokens separated by white space.")
 ]
-Precision = Annotated[str, typer.Option(help="float32 (exact), bfloat16, int8 or auto.")]
 OnBadBytes = Annotated[
     OnError, typer.Option(help="Bytes that are not UTF-8: stop there, or read U+FFFD.")
 ]

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from relmo.cli.options import AsJson
+from relmo.cli.options import AsJson, Precision
 from relmo.cli.output import say
 from relmo.errors import ConfigError, TextError
 
@@ -19,7 +19,13 @@ ElmoName = Annotated[
 ]
 
 
-def evaluate(run: Run, data: Data, elmo: ElmoName = None, as_json: AsJson = False) -> None:
+def evaluate(
+    run: Run,
+    data: Data,
+    elmo: ElmoName = None,
+    precision: Precision = "float32",
+    as_json: AsJson = False,
+) -> None:
     """Score a trained task's model on a labelled file."""
     from relmo.tasks.about import read_about
     from relmo.tasks.run import load_task
@@ -27,7 +33,7 @@ def evaluate(run: Run, data: Data, elmo: ElmoName = None, as_json: AsJson = Fals
     if not data.is_file():
         what = "is a folder" if data.is_dir() else "no such file"
         raise ConfigError(f"{data}: {what}; one file in the task's format is needed")
-    task = load_task(run, elmo=elmo)
+    task = load_task(run, elmo=elmo, precision=precision)  # type: ignore[arg-type]
     examples = task.read(data, "test")
     if not examples:
         raise TextError(f"{data}: holds no example to score")

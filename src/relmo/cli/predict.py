@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from relmo.cli.evaluate import ElmoName, Run
+from relmo.cli.options import Precision
 from relmo.errors import ConfigError
 
 File = Annotated[str, typer.Argument(metavar="FILE|-", help="Text, as the task reads it.")]
@@ -20,12 +21,18 @@ TOGETHER = 256
 """Answers that are computed together, so that a stream is answered as it comes."""
 
 
-def predict(run: Run, file: File = "-", elmo: ElmoName = None, as_json: AsJson = False) -> None:
+def predict(
+    run: Run,
+    file: File = "-",
+    elmo: ElmoName = None,
+    precision: Precision = "float32",
+    as_json: AsJson = False,
+) -> None:
     """Let a trained task's model answer for plain text, line by line as the task reads it."""
     from relmo.tasks.run import load_task
 
     lines = _lines(file)
-    task = load_task(run, elmo=elmo)
+    task = load_task(run, elmo=elmo, precision=precision)  # type: ignore[arg-type]
     examples = iter(task.read_text(lines))
     while part := list(islice(examples, TOGETHER)):
         for example, answer in zip(part, task.predict(part), strict=True):

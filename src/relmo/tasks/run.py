@@ -22,6 +22,7 @@ from relmo.config import build, check_keys
 from relmo.elmo import Elmo
 from relmo.errors import ConfigError, ModelNotFound
 from relmo.nn.blocks.tokens import InputSettings
+from relmo.nn.reader import PrecisionChoice, check_precision
 from relmo.tasks.about import About, read_about
 from relmo.tasks.data_folder import data_facts, read_parts
 from relmo.tasks.inputs import Inputs, Letters, layers_of
@@ -162,7 +163,11 @@ def train_task(
 
 
 def load_task(
-    folder: Path, *, elmo: Elmo | str | Path | None = None, device: str | None = None
+    folder: Path,
+    *,
+    elmo: Elmo | str | Path | None = None,
+    device: str | None = None,
+    precision: PrecisionChoice = "float32",
 ) -> LabelledTask[Any, Any]:
     """A trained task's model, ready to predict.
 
@@ -171,10 +176,14 @@ def load_task(
         elmo: the model that it reads with, or its name or folder; where it was found when the run
             began unless given.
         device: "cpu", "cuda" …; the best there is unless given.
+        precision: of ELMo's products; "float32" is what the run was trained with.
     """
+    check_precision(precision)
     about, world = read_about(folder), join_world(device)
     recipe = make_task_recipe(about.task, about.recipe, str(folder / "task.json"))
     model = _elmo_again(folder, about, elmo, world.device)
+    if model is not None:
+        model.reader.use(precision)
     if model is not None and recipe.input.finetune:
         model = copy.deepcopy(model)
     table = np.zeros((len(about.words) + 2, about.static_width), np.float32)

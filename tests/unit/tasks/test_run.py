@@ -1,5 +1,6 @@
 """Train, keep and take up a task's model: files, fine-tuning, resuming, what is refused."""
 
+import copy
 import hashlib
 import json
 import lzma
@@ -157,6 +158,14 @@ def test_vectors_from_a_file_may_stay_as_they_are(data, vectors, tmp_path):
     row = task.inputs.static.rows(["rome"])[0]
     assert task.net.tokens.static.weight[row].tolist() == [2, 0.5, -1]
     assert task.inputs.static.rows(["zebra"])[0] == 1  # not in the data
+
+
+def test_a_trained_task_reads_in_the_precision_that_is_asked_for(data, tmp_path, tiny):
+    train(data, tmp_path, tiny, "training.steps=1")
+    for precision in ("float32", "int8"):
+        elmo = copy.deepcopy(tiny)
+        load_task(tmp_path, elmo=elmo, device="cpu", precision=precision)
+        assert elmo.precision == precision
 
 
 def test_tags_that_mark_no_entities_are_chosen_by_accuracy(data, tmp_path):
