@@ -30,12 +30,17 @@ def evaluate(
     from relmo.tasks.about import read_about
     from relmo.tasks.run import load_task
 
-    if not data.is_file():
-        what = "is a folder" if data.is_dir() else "no such file"
-        raise ConfigError(f"{data}: {what}; one file in the task's format is needed")
+    check_file(data, "one file in the task's format is needed")
     task = load_task(run, elmo=elmo, precision=precision)  # type: ignore[arg-type]
     examples = task.read(data, "test")
     if not examples:
         raise TextError(f"{data}: holds no example to score")
     task.check(data, examples, read_about(run).facts)
     say(task.score_on(examples), as_json)
+
+
+def check_file(path: Path, hint: str) -> None:
+    """Raise ConfigError unless it is a file; the hint says what is wanted."""
+    if not path.is_file():
+        what = "is a folder" if path.is_dir() else "no such file"
+        raise ConfigError(f"{path}: {what}; {hint}")

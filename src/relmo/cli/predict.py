@@ -11,9 +11,8 @@ from typing import Annotated
 
 import typer
 
-from relmo.cli.evaluate import ElmoName, Run
+from relmo.cli.evaluate import ElmoName, Run, check_file
 from relmo.cli.options import Precision
-from relmo.errors import ConfigError
 
 File = Annotated[str, typer.Argument(metavar="FILE|-", help="Text, as the task reads it.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object per answer.")]
@@ -47,7 +46,5 @@ def _lines(file: str) -> Iterator[str]:
 
     if file == "-":
         return (line for _, line in decoded_lines(sys.stdin.buffer, "standard input"))
-    if not Path(file).is_file():
-        what = "is a folder" if Path(file).is_dir() else "no such file"
-        raise ConfigError(f"{file}: {what}; - reads standard input")
+    check_file(Path(file), "- reads standard input")
     return (line for _, line in numbered_lines(Path(file)))  # packed files, too

@@ -15,7 +15,7 @@ from typing import TypeVar
 import torch
 
 Result = TypeVar("Result")
-_pools: dict[int, ThreadPoolExecutor] = {}  # by process: threads do not survive a fork
+_pools: dict[tuple[int, int], ThreadPoolExecutor] = {}  # by process: a fork has no threads; by size
 
 
 def run_both(one: Callable[[], Result], other: Callable[[], Result]) -> tuple[Result, Result]:
@@ -23,14 +23,19 @@ def run_both(one: Callable[[], Result], other: Callable[[], Result]) -> tuple[Re
     threads = torch.get_num_threads()
     if threads == 1:
         return _with_threads(one, 1), _with_threads(other, 1)
-    pool = _pools.get(os.getpid())
-    if pool is None:
-        pool = _pools.setdefault(os.getpid(), ThreadPoolExecutor(2, "relmo"))
+    pool = pool_of(2)
     first = pool.submit(_with_threads, one, threads // 2)
     second = pool.submit(_with_threads, other, threads - threads // 2)
     results = first.result(), second.result()
     torch.set_num_threads(threads)  # new threads begin with what was set last, wherever that was
     return results
+
+
+def pool_of(threads: int) -> ThreadPoolExecutor:
+    """This process's pool of that many threads, made when it is first asked for."""
+    key = os.getpid(), threads
+    pool = _pools.get(key)
+    return pool or _pools.setdefault(key, ThreadPoolExecutor(threads, "relmo"))
 
 
 def _with_threads(work: Callable[[], Result], threads: int) -> Result:

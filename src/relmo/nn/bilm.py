@@ -10,6 +10,8 @@ out. This is not a usual bidirectional LSTM, whose second layer reads both direc
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import torch
 from torch import Tensor, nn
 
@@ -55,11 +57,8 @@ class BiLM(nn.Module):
         mask = (torch.arange(T) < lengths.unsqueeze(1)).to(x.device)  # (B, T)
         ahead, forward_state = self.forward_lstm(x, lengths, state.forward)
         behind, backward_state = self.backward_lstm(take(x, turned), lengths, state.backward)
-        pairs = [(x, x)]
-        pairs += [(a, take(b, turned)) for a, b in zip(ahead, behind, strict=True)]
-        values = torch.stack([torch.cat(pair, -1) for pair in pairs])  # (L + 1, B, T, D)
-        values = values * mask.unsqueeze(-1)  # zero where no token stands
-        return Layers(values, mask), BiLmState(forward_state, backward_state)
+        layers = join_directions(x, zip(ahead, behind, strict=True), turned, mask)
+        return layers, BiLmState(forward_state, backward_state)
 
     def begin(self, state: BiLmState | None, batch_size: int) -> BiLmState:
         """The state to read on from: the one given, checked, or else the start state."""
@@ -85,6 +84,22 @@ def turn_within_length(lengths: Tensor, T: int) -> Tensor:
     t = torch.arange(T)
     last = lengths.unsqueeze(1) - 1  # (B, 1)
     return torch.where(t <= last, last - t, t)
+
+
+def join_directions(
+    x: Tensor, outputs: Iterable[tuple[Tensor, Tensor]], turned: Tensor, mask: Tensor
+) -> Layers:
+    """Layers of token vectors and of what each LSTM layer made of them.
+
+    Args:
+        x: (B, T, P), which are layer 0 of both directions.
+        outputs: forward and backward, each (B, T, P) in its own reading order.
+        turned: (B, T) positions that reverse each row within its length.
+        mask: (B, T) true where a token stands.
+    """
+    pairs = [(x, x), *((ahead, take(behind, turned)) for ahead, behind in outputs)]
+    values = torch.stack([torch.cat(pair, -1) for pair in pairs])  # (L + 1, B, T, D)
+    return Layers(values * mask.unsqueeze(-1), mask)  # zero where no token stands
 
 
 def take(x: Tensor, positions: Tensor) -> Tensor:

@@ -13,7 +13,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from relmo.kernels.reference import LstmWeights, with_forget_bias
-from relmo.kernels.select import paired_lstm
+from relmo.kernels.select import has_triton, paired_lstm
+from relmo.nn.bilm import BiLM
 from relmo.nn.lstm import LstmLayer, LstmStack
 from relmo.types import BiLmState, LstmState
 
@@ -44,6 +45,13 @@ def read_pair(
         cs.append(c)
     h, c = torch.stack(hs), torch.stack(cs)  # (L, 2, B, P), (L, 2, B, H)
     return layers, BiLmState(LstmState(h[:, 0], c[:, 0]), LstmState(h[:, 1], c[:, 1]))
+
+
+def has_kernels(bilm: BiLM) -> bool:
+    """Whether a biLM's LSTMs run as kernels where it is, reading or in training."""
+    weight = next(bilm.parameters())
+    is_float32 = weight.dtype == torch.float32
+    return bilm.config.lstm.has_projection and is_float32 and has_triton(weight)
 
 
 def stacked_weights(

@@ -9,13 +9,14 @@ from torch import Tensor, nn
 
 from relmo.errors import ConfigError
 from relmo.kernels.cpu_products import Precision, has_bfloat16
-from relmo.kernels.select import has_triton, uses_fast_kernels
+from relmo.kernels.select import uses_fast_kernels
 from relmo.nn.bare import versions
 from relmo.nn.bilm import BiLM
 from relmo.nn.char_cnn import CharCnn
 from relmo.nn.cpu_engine import CpuEngine
 from relmo.nn.cpu_tokens import CpuTokens
 from relmo.nn.gpu_engine import GpuEngine
+from relmo.nn.pair import has_kernels
 from relmo.types import BiLmState, Layers
 
 PrecisionChoice = Precision | Literal["auto"]
@@ -83,12 +84,9 @@ class Reader:
     def _may_pack(self, module: nn.Module) -> bool:
         """Whether the module only reads, where there is an engine, and it is not switched off."""
         is_trained = any(p.requires_grad for p in module.parameters())
-        weight = next(self.bilm.parameters())
-        has_engine = self._is_on_cpu() or (
-            has_triton(weight) and self.bilm.config.lstm.has_projection
-        )
-        is_float32 = weight.dtype == torch.float32
-        return is_float32 and not is_trained and has_engine and uses_fast_kernels()
+        is_float32 = next(self.bilm.parameters()).dtype == torch.float32
+        has_engine = (is_float32 and self._is_on_cpu()) or has_kernels(self.bilm)
+        return has_engine and not is_trained and uses_fast_kernels()
 
     def _is_on_cpu(self) -> bool:
         return next(self.bilm.parameters()).device.type == "cpu"

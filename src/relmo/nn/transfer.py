@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 import numpy as np
@@ -12,9 +11,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from relmo.kernels.side_by_side import pool_of
+
 Result = TypeVar("Result")
 MOST_THREADS = 8
-_pools: dict[int, ThreadPoolExecutor] = {}  # by process: threads do not survive a fork
 
 
 def onto(values: NDArray[np.generic] | Tensor, device: torch.device) -> Tensor:
@@ -44,9 +44,6 @@ def from_device(values: Tensor) -> Callable[[], NDArray[np.generic]]:
 def in_threads(work: Callable[[range], list[Result]], count: int) -> list[Result]:
     """What `work` gives for range(count), in order; parts of it are done side by side."""
     threads = min(MOST_THREADS, os.cpu_count() or 1, max(1, count))
-    pool = _pools.get(os.getpid())
-    if pool is None:
-        pool = _pools.setdefault(os.getpid(), ThreadPoolExecutor(MOST_THREADS, "relmo-copies"))
     ends = [count * i // threads for i in range(threads + 1)]
-    parts = pool.map(work, map(range, ends[:-1], ends[1:]))
+    parts = pool_of(MOST_THREADS).map(work, map(range, ends[:-1], ends[1:]))
     return [result for part in parts for result in part]

@@ -10,9 +10,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from relmo.kernels.select import has_triton
-from relmo.nn.bilm import BiLM, take, turn_within_length
-from relmo.nn.pair import read_pair
+from relmo.nn.bilm import BiLM, join_directions, take, turn_within_length
+from relmo.nn.pair import has_kernels, read_pair
 from relmo.types import Batch, Layers
 
 
@@ -29,13 +28,6 @@ def tuned_layers(bilm: BiLM, batch: Batch) -> Layers:
         return read_to_the_longest(bilm, vectors[batch.index], batch.lengths)
 
 
-def has_kernels(bilm: BiLM) -> bool:
-    """Whether there are kernels for it where it is."""
-    weight = next(bilm.parameters())
-    is_float32 = weight.dtype == torch.float32
-    return bilm.config.lstm.has_projection and is_float32 and has_triton(weight)
-
-
 def read_to_the_longest(bilm: BiLM, x: Tensor, lengths: Tensor) -> Layers:
     """Layers of token vectors (B, T, P) whose row b is valid up to lengths[b]."""
     B, T, _ = x.shape
@@ -48,8 +40,5 @@ def read_to_the_longest(bilm: BiLM, x: Tensor, lengths: Tensor) -> Layers:
         found, _ = read_pair(
             bilm.forward_lstm, bilm.backward_lstm, both.to(dtype), bilm.begin(None, B)
         )
-    pairs = [(x, x)]
-    for ahead, behind in found:  # each (T, B, P)
-        pairs.append((ahead.transpose(0, 1), take(behind.transpose(0, 1), turned)))
-    values = torch.stack([torch.cat(pair, -1).to(x.dtype) for pair in pairs])  # (L + 1, B, T, D)
-    return Layers(values * mask.unsqueeze(-1), mask)
+    outputs = (y.transpose(1, 2).to(x.dtype) for y in found)  # each (2, B, T, P)
+    return join_directions(x, ((y[0], y[1]) for y in outputs), turned, mask)

@@ -145,8 +145,10 @@ def layers_of(elmo: Elmo, is_trained: bool = False) -> Callable[[Sequence[Words]
     """Layers of sentences computed as they come, with gradients where the biLM is trained."""
 
     def compute(sentences: Sequence[Words]) -> Tensor:
-        batch = elmo.batch(sentences) if is_trained else None
-        layers = tuned_layers(elmo.bilm, batch) if batch else elmo.layers(sentences)[0]
+        if is_trained:
+            layers = tuned_layers(elmo.bilm, elmo.batch(sentences))
+        else:
+            layers = elmo.layers(sentences)[0]
         words: Tensor = layers.values[:, :, 1:-1] * layers.word_mask[..., None]  # (L + 1, B, T, D)
         return words
 

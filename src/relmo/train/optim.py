@@ -74,11 +74,9 @@ def make_optimizer(model: nn.Module, settings: OptimSettings) -> torch.optim.Opt
 def shares_of_rate(model: nn.Module, settings: OptimSettings) -> dict[nn.Parameter, float]:
     """The learning rate of each trained parameter, as a share of the settings'."""
     bilm = getattr(model, "bilm", None)
-    tuned = set() if bilm is None else {id(p) for p in bilm.parameters()}
+    tuned = set() if bilm is None else set(bilm.parameters())
     return {
-        p: settings.bilm_rate if id(p) in tuned else 1.0
-        for p in model.parameters()
-        if p.requires_grad
+        p: settings.bilm_rate if p in tuned else 1.0 for p in model.parameters() if p.requires_grad
     }
 
 

@@ -7,11 +7,13 @@ import torch
 
 from relmo import ElmoConfig, LstmConfig, WordTableConfig
 from relmo.nn.bilm import BiLM, initialize
-from relmo.nn.tuning import has_kernels, read_to_the_longest, tuned_layers
+from relmo.nn.pair import has_kernels
+from relmo.nn.tuning import read_to_the_longest, tuned_layers
 from relmo.types import Batch
 
 LENGTHS = torch.tensor([3, 7, 1, 5])
 P = 4
+needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 
 
 def model_of(clip: float | None = None, num_layers: int = 2, has_start_state: bool = False) -> BiLM:
@@ -76,7 +78,7 @@ def test_on_a_cpu_the_plain_bilm_reads():
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+@needs_cuda
 def test_on_a_gpu_layers_and_gradients_are_the_plain_bilms():
     bilm, batch = model_of(clip=0.2).float().cuda(), batch_of("cuda")
     other = copy.deepcopy(bilm)
@@ -90,7 +92,7 @@ def test_on_a_gpu_layers_and_gradients_are_the_plain_bilms():
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+@needs_cuda
 def test_in_bfloat16_layers_are_near_the_plain_bilms():
     bilm, batch = model_of().float().cuda(), batch_of("cuda")
     with torch.autocast("cuda", torch.bfloat16):
