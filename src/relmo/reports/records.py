@@ -39,7 +39,9 @@ ADDED = {
         "model.compared_width": 0,
         "model.is_dropout_shared": False,
         "model.temperature": 1.0,
-    }
+    },
+    "sst": {"model.maxout_norm": "batch"},
+    "sst-phrases": {"model.maxout_norm": "batch"},
 }
 """Settings that some records of a task lack, and how they were run;"""
 ADDED_TO_ALL = {"optimizer.bilm_rate": 1.0}

@@ -1,27 +1,36 @@
-"""Layers that see one vector at a time: a linear map with a ReLU, and maxout with batch norm."""
+"""Layers that see one vector at a time: a linear map with a ReLU, and maxout."""
 
 from __future__ import annotations
 
+from typing import Literal
+
 from torch import Tensor, nn
+
+Norm = Literal["batch", "layer"]
 
 
 class Maxout(nn.Module):
     """Of several linear maps the largest, feature by feature: (B, F) -> (B, G).
 
-    The maps' values are normalised over the batch; what comes out is thinned out.
+    The maps' values are normalised; what comes out is thinned out.
 
     Args:
         width: F.
         output_width: G.
         pieces: linear maps to choose from.
         dropout: share of the features dropped.
+        norm: over what the values are normalised: each feature over the batch (batch; later over
+            what training saw), or each vector over its features (layer).
     """
 
-    def __init__(self, width: int, output_width: int, pieces: int, dropout: float) -> None:
+    def __init__(
+        self, width: int, output_width: int, pieces: int, dropout: float, norm: Norm = "batch"
+    ) -> None:
         super().__init__()
         self.pieces = pieces
-        self.maps = nn.Linear(width, output_width * pieces, bias=False)
-        self.norm = nn.BatchNorm1d(output_width * pieces)
+        values = output_width * pieces
+        self.maps = nn.Linear(width, values, bias=False)
+        self.norm = nn.BatchNorm1d(values) if norm == "batch" else nn.LayerNorm(values)
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -32,13 +41,13 @@ class Maxout(nn.Module):
 
     def _normalized(self, x: Tensor) -> Tensor:
         """With mean 0 and variance 1; one example alone has no variance, so the running one."""
-        if len(x) > 1 or not self.training:
-            found: Tensor = self.norm(x)
-            return found
         norm = self.norm
-        return nn.functional.batch_norm(
-            x, norm.running_mean, norm.running_var, norm.weight, norm.bias, eps=norm.eps
-        )
+        if isinstance(norm, nn.BatchNorm1d) and self.training and len(x) == 1:
+            return nn.functional.batch_norm(
+                x, norm.running_mean, norm.running_var, norm.weight, norm.bias, eps=norm.eps
+            )
+        found: Tensor = norm(x)
+        return found
 
 
 def rectified(width: int, output_width: int) -> nn.Sequential:

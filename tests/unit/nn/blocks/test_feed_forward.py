@@ -25,6 +25,15 @@ def test_neighbours_count_in_training_alone():
     torch.testing.assert_close(layer(x[:2]), layer(x)[:2])
 
 
+def test_normalised_by_vector_neighbours_never_count():
+    layer = Maxout(3, 2, pieces=4, dropout=0.0, norm="layer")
+    x = torch.randn(5, 3)
+    torch.testing.assert_close(layer(x[:1]), layer(x)[:1])
+    maps = x @ layer.maps.weight.T  # (5, 8)
+    normal = torch.nn.functional.layer_norm(maps, (8,))
+    torch.testing.assert_close(layer(x)[:, 0], normal[:, :4].amax(1))
+
+
 def test_one_example_alone_can_be_learned_from():
     layer = Maxout(3, 2, pieces=4, dropout=0.0)
     layer(torch.randn(5, 3))

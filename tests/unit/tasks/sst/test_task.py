@@ -158,9 +158,13 @@ def test_plain_text_is_split_and_answered(task):
 def test_settings_that_make_no_sense_are_named(change):
     with pytest.raises(ConfigError, match=f"{change.partition('=')[0]} is .* needed"):
         load_task_recipe("sst", None, [f"model.{change}"])
+    with pytest.raises(ConfigError, match="maxout_norm is 'none'; choose batch or layer"):
+        load_task_recipe("sst", None, ["model.maxout_norm=none"])
 
 
-@pytest.mark.parametrize("changes", [{"hidden_width": 0}, {"maxout_layers": 1}, {"pieces": 1}])
+@pytest.mark.parametrize(
+    "changes", [{"hidden_width": 0}, {"maxout_layers": 1}, {"pieces": 1}, {"maxout_norm": "batch"}]
+)
 def test_other_shapes_can_be_trained(tmp_path, data, tiny, changes):
     small = [f"model.{key}={value}" for key, value in changes.items()]
     train_toy("sst", data, tmp_path / "run", tiny, "training.steps=2", *small)
@@ -169,8 +173,19 @@ def test_other_shapes_can_be_trained(tmp_path, data, tiny, changes):
 
 def test_a_last_batch_of_one_example_can_be_learned_from(tmp_path):
     data = TOYS["sst"].write_parts(tmp_path / "data", train=9, others=4)  # batches of 8
-    scores = train_toy("sst", data, tmp_path / "run", None, "training.epochs=2")
+    norm = "model.maxout_norm=batch"
+    scores = train_toy("sst", data, tmp_path / "run", None, "training.epochs=2", norm)
     assert "test_accuracy" in scores
+
+
+def test_a_model_from_before_there_was_a_choice_is_loaded_as_it_was_trained(tmp_path, data):
+    folder = tmp_path / "run"
+    train_toy("sst", data, folder, None, "training.steps=2", "model.maxout_norm=batch")
+    said = load_task(folder, device="cpu").predict([text("great"), text("not bad")])
+    saved = json.loads((folder / "task.json").read_text())
+    del saved["recipe"]["model"]["maxout_norm"]
+    (folder / "task.json").write_text(json.dumps(saved))
+    assert load_task(folder, device="cpu").predict([text("great"), text("not bad")]) == said
 
 
 @pytest.mark.parametrize("part", ["dev", "test"])
