@@ -198,6 +198,25 @@ def test_plain_text_is_answered_in_words_and_in_json(run_of, tiny, name):
     assert list(task.read_text([])) == []
 
 
+@pytest.mark.parametrize(
+    ("name", "answer", "key"),
+    [
+        ("ner", ("B-PER", "E-PER", "O", "O", "O", "O"), "entities"),
+        ("srl", ("B-A0", "I-A0", "B-V", "O", "O", "O"), "arguments"),
+        ("coref", (((0, 1), (4, 4)),), "clusters"),
+    ],
+)
+def test_an_answer_says_where_in_the_text_it_stands(run_of, tiny, name, answer, key):
+    task = load_task(run_of(name, "input"), elmo=tiny, device="cpu")
+    task.predicates = {"runs"}  # which srl asks for
+    line = " Ada  Sol runs in Oslo."
+    example = list(task.read_text(["Hm.", "", line]))[-1]
+    found = task.describe(example, answer)[key]
+    span = found[0][0] if name == "coref" else found[0]
+    assert (span["text"], line[span["start"] : span["end"]]) == ("Ada Sol", "Ada  Sol")
+    assert span["line"] == 3
+
+
 @each_task
 def test_another_elmo_than_the_one_it_was_trained_with_is_refused(run_of, name):
     other = Elmo.untrained(tiny_config(), seed=2)

@@ -33,7 +33,7 @@ ELMO_ONLY = "place", "layers", "l2", "elmo_dropout", "finetune"
 NO_SETTING = "training.seed", "training.log_every", "training.checkpoint_every", "batch.share"
 """Of a recipe: what is no setting of the model, or stands elsewhere in the record."""
 
-ADDED = {
+ADDED: Mapping[str, Mapping[str, Any]] = {
     "snli": {
         "model.aligned_by": "all",
         "model.compared_width": 0,

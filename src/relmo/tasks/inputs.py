@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 
 import numpy as np
@@ -15,7 +15,6 @@ from relmo.nn.blocks.tokens import InputSettings, TokenBatch, TokenInput
 from relmo.nn.transfer import onto
 from relmo.nn.tuning import tuned_layers
 from relmo.tasks.static_vectors import StaticVectors
-from relmo.text.sentences import split_sentences
 from relmo.text.tokenize import TreebankTokenizer
 
 Words = tuple[str, ...]
@@ -93,14 +92,6 @@ def _at_least_one(layers: Tensor) -> Tensor:
 def split_text(text: str) -> list[str]:
     """Words of plain text, split as the tasks' data are: close to the Penn Treebank."""
     return [token.text for token in TreebankTokenizer().tokens(text)]
-
-
-def split_sentences_of(text: str) -> Iterator[Words]:
-    """The sentences of plain text, each as its words; those without words are left out."""
-    for start, end in split_sentences(text):
-        words = tuple(split_text(text[start:end]))
-        if words:
-            yield words
 
 
 class _KnownWords(dict[str, int]):

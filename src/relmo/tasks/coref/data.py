@@ -25,6 +25,7 @@ from typing import TypeAlias
 
 from relmo.errors import DataError
 from relmo.tasks.lines import numbered_lines
+from relmo.tasks.places import Places
 from relmo.text.sentences import split_sentences
 
 Mention: TypeAlias = tuple[int, int]
@@ -56,6 +57,7 @@ class Document:
     """In order of their first mentions. A cluster of one mention is a singleton."""
     genre: str | None
     """The first folder of the name, or what follows GUM_ in it."""
+    places: Places = field(default=(), compare=False)
 
     @property
     def words(self) -> tuple[str, ...]:

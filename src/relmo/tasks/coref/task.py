@@ -22,10 +22,10 @@ from relmo.nn.transfer import onto
 from relmo.tasks.coref.data import Cluster, Document, read_documents, without_singletons
 from relmo.tasks.coref.metrics import count, evaluate
 from relmo.tasks.coref.model import CorefModel, CorefSettings
-from relmo.tasks.inputs import Inputs, Words, split_sentences_of
+from relmo.tasks.inputs import Inputs, Words
 from relmo.tasks.labelled import BatchSettings, LabelledTask
 from relmo.tasks.parts import Part
-from relmo.text.documents import split_documents
+from relmo.tasks.places import describe_span, documents_of_lines
 
 Clusters = tuple[Cluster, ...]
 MANY_SINGLETONS = 0.1
@@ -78,15 +78,16 @@ class CorefTask(LabelledTask[Document, Clusters]):
 
     def read_text(self, lines: Iterable[str]) -> Iterator[Document]:
         """Documents of plain text: a blank line ends one."""
-        for number, document in enumerate(split_documents(lines)):
-            sentences = tuple(words for line in document for words in split_sentences_of(line))
-            yield Document(str(number), 0, sentences, None, (), None)
+        for number, document in enumerate(documents_of_lines(lines)):
+            sentences = tuple(words for words, _ in document)
+            places = tuple(place for _, sentence in document for place in sentence)
+            yield Document(str(number), 0, sentences, None, (), None, places)
 
     def describe(self, example: Document, prediction: Clusters) -> dict[str, Any]:
         """Sentences, and clusters of mentions by their first and last word and their text."""
         words = example.words
         clusters = [
-            [{"first": a, "last": z, "text": " ".join(words[a : z + 1])} for a, z in cluster]
+            [describe_span(words, example.places, a, z) for a, z in cluster]
             for cluster in prediction
         ]
         return {"sentences": example.sentences, "clusters": clusters}

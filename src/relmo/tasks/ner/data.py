@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from typing import Literal
 
 from relmo.errors import ConfigError, DataError
 from relmo.tasks.lines import WHITE, numbered_lines
+from relmo.tasks.places import Places
 
 PIECE = re.compile(f"[^{WHITE}]+")
 DOCUMENT = "-DOCSTART-"
@@ -36,6 +37,7 @@ class TaggedSentence:
 
     words: tuple[str, ...]
     tags: tuple[str, ...]
+    places: Places = field(default=(), compare=False)
 
 
 def read_columns(

@@ -13,13 +13,14 @@ from torch import Tensor
 from relmo.errors import DataError
 from relmo.nn.blocks.tokens import TokenInput
 from relmo.nn.transfer import onto
-from relmo.tasks.inputs import Inputs, Words, split_sentences_of
+from relmo.tasks.inputs import Inputs, Words
 from relmo.tasks.labelled import BatchSettings, LabelledTask
 from relmo.tasks.ner.data import TaggedSentence, line_of_tag, read_columns, read_conllu
 from relmo.tasks.ner.metrics import entity_scores, token_accuracy
 from relmo.tasks.ner.model import NerModel, NerSettings
 from relmo.tasks.ner.schemes import OUTSIDE, is_chunked, spans_of, stray_tags, to_bioes
 from relmo.tasks.parts import Part
+from relmo.tasks.places import describe_span, sentences_of_lines
 
 Tags = tuple[str, ...]
 CHUNK_TAGS = "write O, or B-, I-, E- or S- and a label"
@@ -82,7 +83,7 @@ class NerTask(LabelledTask[TaggedSentence, Tags]):
 
     def read_text(self, lines: Iterable[str]) -> Iterator[TaggedSentence]:
         """The sentences of each line."""
-        return (TaggedSentence(words, ()) for line in lines for words in split_sentences_of(line))
+        return (TaggedSentence(words, (), places) for words, places in sentences_of_lines(lines))
 
     @classmethod
     def facts_of(cls, train: Sequence[TaggedSentence]) -> dict[str, Any]:
@@ -101,9 +102,7 @@ class NerTask(LabelledTask[TaggedSentence, Tags]):
             found["entities"] = [
                 {
                     "label": span.label,
-                    "first": span.first,
-                    "last": span.last,
-                    "text": " ".join(example.words[span.first : span.last + 1]),
+                    **describe_span(example.words, example.places, span.first, span.last),
                 }
                 for span in spans_of(prediction)
             ]

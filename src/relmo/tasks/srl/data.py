@@ -14,12 +14,13 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
 from relmo.errors import DataError
 from relmo.tasks.lines import numbered_lines
+from relmo.tasks.places import Places
 
 WORD, FRAME, NUM_FIXED = 3, 7, 8
 """Columns of the word and of the frame, and how many stand before the roles."""
@@ -40,6 +41,7 @@ class Frame:
     """Position of the word that the frame is of."""
     tags: tuple[str, ...]
     """B-ARG0, I-ARG0, O …, one per word; the predicate itself is B-V."""
+    places: Places = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,10 @@ from torch import Tensor
 
 from relmo.nn.blocks.tokens import TokenInput
 from relmo.nn.transfer import onto
-from relmo.tasks.inputs import Inputs, Words, split_sentences_of
+from relmo.tasks.inputs import Inputs, Words
 from relmo.tasks.labelled import BatchSettings, LabelledTask
 from relmo.tasks.parts import Part
+from relmo.tasks.places import describe_span, sentences_of_lines
 from relmo.tasks.srl.data import Frame, read_frames
 from relmo.tasks.srl.metrics import bio_spans, evaluate
 from relmo.tasks.srl.model import SrlModel, SrlSettings
@@ -70,21 +71,15 @@ class SrlTask(LabelledTask[Frame, Tags]):
 
     def read_text(self, lines: Iterable[str]) -> Iterator[Frame]:
         """A frame for each word of each sentence that mostly was a predicate in training."""
-        for line in lines:
-            for words in split_sentences_of(line):
-                for place, word in enumerate(words):
-                    if word.lower() in self.predicates:
-                        yield Frame(words, place, ())
+        for words, places in sentences_of_lines(lines):
+            for number, word in enumerate(words):
+                if word.lower() in self.predicates:
+                    yield Frame(words, number, (), places)
 
     def describe(self, example: Frame, prediction: Tags) -> dict[str, Any]:
         """Words, the predicate's place and the arguments."""
         arguments = [
-            {
-                "label": label,
-                "first": first,
-                "last": last,
-                "text": " ".join(example.words[first : last + 1]),
-            }
+            {"label": label, **describe_span(example.words, example.places, first, last)}
             for label, first, last in bio_spans(prediction)
         ]
         return {"words": example.words, "predicate": example.predicate, "arguments": arguments}
