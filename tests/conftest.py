@@ -12,6 +12,12 @@ torch.set_num_threads(1)  # tiny models: a second thread only waits, above all o
 CONFORMANCE = Path(__file__).parents[2] / "shared" / "conformance"
 
 
+def pytest_runtest_setup(item):
+    """A test marked gpu is skipped where there is none."""
+    if item.get_closest_marker("gpu") and not torch.cuda.is_available():
+        pytest.skip("needs a CUDA device")
+
+
 def tiny_config(**changes) -> ElmoConfig:
     cnn = CharCnnConfig(
         width=8, character_width=4, filters=((1, 4), (2, 6), (3, 8)), num_highways=1

@@ -85,7 +85,6 @@ CRF_INPUTS = ("scores", "transitions", "start", "end")
 pytestmark = pytest.mark.skipif(
     find_spec("triton") is None, reason="Triton is not installed: pip install triton"
 )
-needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 
 
 @pytest.fixture(scope="module")
@@ -158,7 +157,6 @@ def test_what_the_kernels_cannot_do_is_refused(interpreted):
 
 
 @pytest.mark.gpu
-@needs_cuda
 @pytest.mark.parametrize(("T", "B", "P", "H"), [(8, 33, 64, 1030), (5, 1, 16, 24)])
 def test_on_a_gpu_the_lstm_in_bfloat16_is_near_the_reference_in_float32(T, B, P, H):
     errors = lstm_errors(T, B, P, H, None, None, "plain", "cuda", torch.bfloat16)
@@ -166,7 +164,6 @@ def test_on_a_gpu_the_lstm_in_bfloat16_is_near_the_reference_in_float32(T, B, P,
 
 
 @pytest.mark.gpu
-@needs_cuda
 def test_on_a_gpu_clips_in_bfloat16_are_near_the_references_in_float32():
     errors = lstm_errors(8, 33, 64, 1030, 0.3, 0.1, "plain", "cuda", torch.bfloat16)
     values = [errors.pop(name) for name in ("outputs", "h", "c")]
@@ -175,7 +172,6 @@ def test_on_a_gpu_clips_in_bfloat16_are_near_the_references_in_float32():
 
 
 @pytest.mark.gpu
-@needs_cuda
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_on_a_gpu_the_engine_reads_as_the_bilm_does(dtype):
     errors = engine_errors(0.3, 2, True, "cuda", dtype)
@@ -183,7 +179,6 @@ def test_on_a_gpu_the_engine_reads_as_the_bilm_does(dtype):
 
 
 @pytest.mark.gpu
-@needs_cuda
 @pytest.mark.parametrize("S", [100, 1000, 4096])
 def test_on_a_gpu_the_sampled_loss_in_bfloat16_is_near_plain_torch_in_float32(S):
     errors = softmax_errors(100, S, 64, 64, 1.0, "cuda", torch.bfloat16)
@@ -191,7 +186,6 @@ def test_on_a_gpu_the_sampled_loss_in_bfloat16_is_near_plain_torch_in_float32(S)
 
 
 @pytest.mark.gpu
-@needs_cuda
 @pytest.mark.parametrize("kind", ["lstm", "gru"])
 @pytest.mark.parametrize("features", [7, 90, 200, 300])
 def test_on_a_gpu_a_recurrent_layer_is_torchs_own(kind, features):
@@ -203,13 +197,11 @@ def test_on_a_gpu_a_recurrent_layer_is_torchs_own(kind, features):
 
 
 @pytest.mark.gpu
-@needs_cuda
 def test_on_a_gpu_layers_that_read_in_turn_from_both_sides_are_those_over_packed_sentences():
     assert alternating_errors("cuda")["outputs"] < 2e-3  # products of float16
 
 
 @pytest.mark.gpu
-@needs_cuda
 def test_on_a_gpu_an_encoder_reads_as_torch_does():
     torch.manual_seed(0)
     both = Encoder(20, 30, num_layers=2).cuda()
@@ -220,7 +212,6 @@ def test_on_a_gpu_an_encoder_reads_as_torch_does():
 
 
 @pytest.mark.gpu
-@needs_cuda
 @pytest.mark.parametrize("num_tags", [9, 17, 50, 128])
 def test_on_a_gpu_sums_over_sequences_of_tags_are_the_plain_loops(num_tags):
     errors = crf_errors((60, 113, 1, 30), num_tags, 3.0, "cuda")

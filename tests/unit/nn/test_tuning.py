@@ -13,7 +13,6 @@ from relmo.types import Batch
 
 LENGTHS = torch.tensor([3, 7, 1, 5])
 P = 4
-needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 
 
 def model_of(clip: float | None = None, num_layers: int = 2, has_start_state: bool = False) -> BiLM:
@@ -78,7 +77,6 @@ def test_on_a_cpu_the_plain_bilm_reads():
 
 
 @pytest.mark.gpu
-@needs_cuda
 def test_on_a_gpu_layers_and_gradients_are_the_plain_bilms():
     bilm, batch = model_of(clip=0.2).float().cuda(), batch_of("cuda")
     other = copy.deepcopy(bilm)
@@ -92,7 +90,6 @@ def test_on_a_gpu_layers_and_gradients_are_the_plain_bilms():
 
 
 @pytest.mark.gpu
-@needs_cuda
 def test_in_bfloat16_layers_are_near_the_plain_bilms():
     bilm, batch = model_of().float().cuda(), batch_of("cuda")
     with torch.autocast("cuda", torch.bfloat16):
