@@ -165,7 +165,9 @@ def test_predict_gives_a_json_object_per_sentence(run, run_folder, elmo_folder):
     first, *_, last = objects(found)
     assert first["words"] == ["the", "ada", "inc", "in", "rome"]
     assert len(first["tags"]) == 5
-    assert first["entities"][0] == {"label": "ORG", "first": 1, "last": 2, "text": "ada inc"}
+    assert first["entities"][0] == {
+        "label": "ORG", "first": 1, "last": 2, "text": "ada inc", "line": 1, "start": 4, "end": 11
+    }  # fmt: skip
     assert "😀" in last["words"]
     assert "😀".encode() in found.stdout
 
