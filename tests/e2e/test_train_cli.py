@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from relmo import Elmo
+from relmo.cli.main import main
 from relmo.tasks.registry import find_task
 from relmo.tasks.run import train_task
 from relmo.train.record import read_record
@@ -179,6 +180,27 @@ def test_predict_reads_in_another_precision_if_asked(run, run_folder):
     found = run("predict", run_folder, "--precision", "int4", stdin=TEXT.encode())
     assert found.returncode == 2
     assert b"precision is 'int4'; choose one of float32, bfloat16, int8, auto" in found.stderr
+
+
+def test_who_types_is_answered_line_by_line(run_folder, monkeypatch, capfdbinary):
+    answers = []
+
+    class Terminal:
+        def isatty(self):
+            return True
+
+        @property
+        def buffer(self):
+            yield b"the ada inc in rome\n"
+            answers.append(capfdbinary.readouterr().out)  # before the next line is asked for
+            yield b"bob in oslo\n"
+
+    monkeypatch.setattr(sys, "stdin", Terminal())
+    with pytest.raises(SystemExit):
+        main(["predict", str(run_folder)])
+    answers.append(capfdbinary.readouterr().out)
+    assert answers[0] == b"the [ORG ada inc] in [LOC rome]\n"
+    assert answers[1].count(b"\n") == 1
 
 
 def test_predict_of_nothing_is_nothing(run, run_folder):

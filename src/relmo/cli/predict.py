@@ -17,7 +17,7 @@ from relmo.cli.options import Precision
 File = Annotated[str, typer.Argument(metavar="FILE|-", help="Text, as the task reads it.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object per answer.")]
 TOGETHER = 256
-"""Answers that are computed together, so that a stream is answered as it comes."""
+"""Answers that are computed together; who types has each at once."""
 
 
 def predict(
@@ -33,7 +33,8 @@ def predict(
     lines = _lines(file)
     task = load_task(run, elmo=elmo, precision=precision)  # type: ignore[arg-type]
     examples = iter(task.read_text(lines))
-    while part := list(islice(examples, TOGETHER)):
+    together = 1 if file == "-" and sys.stdin.isatty() else TOGETHER
+    while part := list(islice(examples, together)):
         for example, answer in zip(part, task.predict(part), strict=True):
             if as_json:
                 typer.echo(json.dumps(task.describe(example, answer), ensure_ascii=False))
