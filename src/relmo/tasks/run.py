@@ -42,6 +42,8 @@ from relmo.train.record import read_curve, write_record
 from relmo.train.trainer import Trainer, TrainSettings
 from relmo.weights.facts import sha256
 
+COURSE = "input", "model", "batch"
+"""Sections of a recipe that may not change before a run is resumed."""
 RANDOM_WIDTH = 100
 """Of static vectors that are trained from nothing."""
 
@@ -131,7 +133,12 @@ def train_task(
         "elmo": elmo_facts and {key: elmo_facts[key] for key in ("name", "fingerprint")},
     }
     is_noted = bool(recipe.training.checkpoint_every)
-    check_course(output / "checkpoint", _course(name, recipe, made_of), is_noted=is_noted)
+    check_course(
+        output / "checkpoint",
+        _course(name, recipe, made_of),
+        is_noted=is_noted,
+        defaults={part: dataclasses.asdict(type(getattr(recipe, part))()) for part in COURSE},
+    )
     layers: LayerCache | None = None
     if model is not None and recipe.input.finetune:
         model = copy.deepcopy(model)
@@ -365,7 +372,7 @@ def _course(name: str, recipe: TaskRecipe, made_of: Mapping[str, Any]) -> dict[s
     files, vectors, elmo = made_of["data"]["files"], made_of["vectors"], made_of["elmo"]
     return {
         "task": name,
-        **{part: values[part] for part in ("input", "model", "batch")},
+        **{part: values[part] for part in COURSE},
         "accumulate": recipe.training.accumulate,
         "seed": recipe.training.seed,
         "data": {part: file["sha256"] for part, file in files.items()},

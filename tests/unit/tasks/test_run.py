@@ -409,6 +409,19 @@ def test_a_run_is_resumed_only_with_what_it_began_with(data, vectors, tiny, tmp_
     assert read_record(run / "run.json")["steps"] == 6
 
 
+def test_a_run_that_began_before_there_was_a_setting_had_its_default(data, tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        train(data, tmp_path, None, SHORT, CHECKPOINTS, "input.l2=0.001", report=interrupt)
+    path = tmp_path / "checkpoint" / "course.json"
+    course = json.loads(path.read_text())
+    del course["input"]["l2"]
+    path.write_text(json.dumps(course))
+    with pytest.raises(ConfigError, match=r"what it began with \(input.l2 0.001\), or choose"):
+        train(data, tmp_path, None, SHORT, CHECKPOINTS, "input.l2=0.1", resume=True)
+    train(data, tmp_path, None, "training.epochs=2", CHECKPOINTS, "input.l2=0.001", resume=True)
+    assert read_record(tmp_path / "run.json")["steps"] == 6
+
+
 # ── refused ─────────────────────────────────────────────────────────────────────────────────
 
 

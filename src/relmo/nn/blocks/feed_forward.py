@@ -6,7 +6,11 @@ from typing import Literal
 
 from torch import Tensor, nn
 
+from relmo.errors import ConfigError
+
 Norm = Literal["batch", "layer"]
+FEWEST = 4
+"""Values of a vector that are normalised over it: of fewer, little but their order is left."""
 
 
 class Maxout(nn.Module):
@@ -29,6 +33,11 @@ class Maxout(nn.Module):
         super().__init__()
         self.pieces = pieces
         values = output_width * pieces
+        if norm == "layer" and values < FEWEST:
+            raise ConfigError(
+                f"{values} values of a maxout layer are too few to be normalised by vector; "
+                f"{FEWEST} are needed: lower reduction, or choose maxout_norm batch"
+            )
         self.maps = nn.Linear(width, values, bias=False)
         self.norm = nn.BatchNorm1d(values) if norm == "batch" else nn.LayerNorm(values)
         self.dropout = nn.Dropout(dropout)

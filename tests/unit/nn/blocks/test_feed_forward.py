@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from relmo.errors import ConfigError
 from relmo.nn.blocks.feed_forward import Maxout, rectified
 
 
@@ -32,6 +33,12 @@ def test_normalised_by_vector_neighbours_never_count():
     maps = x @ layer.maps.weight.T  # (5, 8)
     normal = torch.nn.functional.layer_norm(maps, (8,))
     torch.testing.assert_close(layer(x)[:, 0], normal[:, :4].amax(1))
+
+
+def test_too_few_values_to_be_normalised_by_vector_are_refused():
+    with pytest.raises(ConfigError, match="2 values of a maxout layer are too few"):
+        Maxout(3, 1, pieces=2, dropout=0.0, norm="layer")
+    Maxout(3, 1, pieces=2, dropout=0.0, norm="batch")
 
 
 def test_one_example_alone_can_be_learned_from():
