@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from statistics import fmean
 
 from relmo.reports.blocks import (
@@ -22,11 +23,13 @@ from relmo.reports.blocks import (
 from relmo.reports.names import listed, mark, mean_score, model_name, slug, title
 from relmo.reports.plots import Series, curves
 from relmo.reports.records import (
+    ENOUGH_SEEDS,
     MEASURES,
     Dataset,
     Group,
     Run,
     datasets,
+    differences,
     main_models,
     models,
     select,
@@ -152,25 +155,42 @@ def _missing_shares(groups: Sequence[Group], found: Sequence[Dataset]) -> Iterat
 def _updates(groups: Sequence[Group]) -> Iterator[Block]:
     """Updates to reach the baseline's best development score, where runs kept their curves."""
     rows: list[list[Text | None]] = []
-    kept = [group for group in groups if all(run.record.get("curve") for run in group.runs)]
     for dataset in datasets(group for group in groups if group.share == 1):
         for baseline in select(groups, dataset, "")[:1]:
-            best = [group for model in models(kept) for group in select(kept, dataset, model)[:1]]
-            rows += [_update_row(title(dataset, groups), baseline, group) for group in best]
+            for model in models(groups):
+                found = _with_curves(select(groups, dataset, model))
+                rows += [_update_row(title(dataset, groups), baseline, *pair) for pair in found]
     if rows:
         head = (
             "task", "model", "baseline's best, development", "its updates", "updates to equal it",
             "fewer by",
         )  # fmt: skip
-        yield Table(
-            "Updates until the baseline's best score, all training data, by the best settings "
-            "whose runs kept their curves.", head, rows, 2,
-        )  # fmt: skip
+        yield Table("Updates until the baseline's best score, all training data.", head, rows, 2)
     else:
         yield Missing("No curves in the records, so no updates until the baseline's best score.")
 
 
-def _update_row(name: str, baseline: Group, group: Group) -> list[Text | None]:
+def _with_curves(own: Sequence[Group]) -> list[tuple[Group, str]]:
+    """The chosen group's runs that kept a curve; if none did, the best of as many seeds that did.
+
+    Args:
+        own: groups of a data set and model, the one that the development part chooses first.
+
+    Returns:
+        The runs and what sets them apart from the chosen group; nothing where there are none.
+    """
+    for group in own:
+        runs = tuple(run for run in group.runs if run.record.get("curve"))
+        is_chosen = group is own[0]
+        if runs and (is_chosen or len(runs) >= min(len(own[0].runs), ENOUGH_SEEDS)):
+            apart = [] if is_chosen else [differences([own[0], group])[1]]
+            if len(runs) < len(group.runs):
+                apart.append(f"{len(runs)} of {len(group.runs)} runs")
+            return [(replace(group, runs=runs), ", ".join(apart))]
+    return []
+
+
+def _update_row(name: str, baseline: Group, group: Group, apart: str) -> list[Text | None]:
     target = baseline.mean("dev")
     needed = fmean(run.record["best_step"] for run in baseline.runs)
     reached = [step for run in group.runs if (step := updates_to(run, target)) is not None]
@@ -181,7 +201,10 @@ def _update_row(name: str, baseline: Group, group: Group) -> list[Text | None]:
         fewer = [number(100 * (1 - fmean(reached) / needed), group.runs, ".0f"), Span(" %")]
         if len(reached) < len(group.runs):
             count = [count, Span(f" in {len(reached)} of {len(group.runs)} runs", kind="weak")]
+    model: Text = model_name(group.elmo)
+    if apart:
+        model = [Span(model_name(group.elmo)), Span(f" ({apart})", kind="weak")]
     return [
-        name, model_name(group.elmo), number(target, baseline.runs),
+        name, model, number(target, baseline.runs),
         number(needed, baseline.runs, ",.0f"), count, fewer,
     ]  # fmt: skip

@@ -167,6 +167,40 @@ def test_updates_until_a_score_that_is_never_reached(runs):
     assert (updates_to(run, 75.0), updates_to(run, 70.0), updates_to(run, 81.0)) == (10, 5, None)
 
 
+def updates_of(runs):
+    (section,) = (s for s in sections_of(read_runs(runs.folder)) if s.name == "efficiency")
+    return rows(tables(section)[-1])
+
+
+CURVE = {"step": [100, 200], "dev_f1": [80.0, 85.0]}
+
+
+def test_updates_are_those_of_the_chosen_runs_that_kept_a_curve(runs):
+    runs.task("none", 80.0, dev=81.0)
+    for seed in range(3):
+        curve = {"curve": CURVE} if seed else {}
+        runs.task(f"base-{seed}", 90.0, dev=91.0, seed=seed, elmo=BASE, **curve)
+    assert updates_of(runs) == [
+        ["Named entities, toy", f"+ {BASE} (2 of 3 runs)", "81.00", "400", "200", "50 %"]
+    ]
+
+
+def test_a_lone_trial_does_not_stand_for_a_model_whose_runs_kept_no_curve(runs):
+    runs.task("none", 80.0, dev=81.0)
+    for seed in range(3):
+        runs.task(f"base-{seed}", 90.0, dev=91.0, seed=seed, elmo=BASE)
+        runs.task(f"other-{seed}", 89.0, dev=88.0, seed=seed, elmo=SMALL, curve=CURVE)
+    runs.task("trial", 70.0, dev=70.0, elmo=BASE, l2=9.0, curve={"step": [5], "dev_f1": [70.0]})
+    assert [row[1] for row in updates_of(runs)] == [f"+ {SMALL}"]
+
+
+def test_settings_that_stand_for_others_in_updates_are_named(runs):
+    runs.task("none", 80.0, dev=81.0)
+    runs.task("base", 90.0, dev=91.0, elmo=BASE)
+    runs.task("equal", 89.0, dev=90.0, elmo=BASE, l2=1.0, curve=CURVE)
+    assert [row[1] for row in updates_of(runs)] == [f"+ {BASE} (l2 1)"]
+
+
 def test_figure_2_has_the_mixes_that_the_development_part_chose(sections):
     section = sections["mixes"]
     assert rows(tables(section)[0]) == [
