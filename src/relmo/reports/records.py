@@ -264,6 +264,8 @@ def describe(group: Group) -> str:
         parts += [f"ELMo dropout {has('input.elmo_dropout', 0):g}"]
         parts += ["biLM trained too"] if has("input.finetune") else []
     parts += [f"dropout {settings['model.dropout']:g}"] if "model.dropout" in settings else []
+    if "model.maxout_norm" in settings:
+        parts.append(f"{settings['model.maxout_norm']} norm")
     if "optimizer.learning_rate" in settings:
         parts.append(f"rate {settings['optimizer.learning_rate']:g}")
     for key, unit in ("training.epochs", "epochs"), ("training.minutes", "minutes"):
