@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from functools import wraps
 from importlib.util import find_spec
+from typing import Concatenate, ParamSpec, TypeVar
 
 import torch
 from torch import Tensor
@@ -11,6 +14,8 @@ from torch import Tensor
 from relmo.kernels import reference
 from relmo.kernels.reference import LstmWeights
 
+Others = ParamSpec("Others")
+Result = TypeVar("Result")
 OVERRIDE = "RELMO_KERNELS"
 """Environment variable: "reference" switches every faster kernel off."""
 
@@ -28,6 +33,22 @@ def has_triton(x: Tensor) -> bool:
 def has_triton_on(device: torch.device) -> bool:
     """Whether Triton kernels run there."""
     return device.type == "cuda" and uses_fast_kernels() and find_spec("triton") is not None
+
+
+def on_its_device(
+    kernel: Callable[Concatenate[Tensor, Others], Result],
+) -> Callable[Concatenate[Tensor, Others], Result]:
+    """Run a function on the device of its first tensor; Triton starts kernels on the current one.
+
+    What autograd runs later is on the right device without it.
+    """
+
+    @wraps(kernel)
+    def run(x: Tensor, /, *others: Others.args, **named: Others.kwargs) -> Result:
+        with torch.cuda.device_of(x):  # type: ignore[no-untyped-call]
+            return kernel(x, *others, **named)
+
+    return run
 
 
 def paired_lstm(

@@ -16,7 +16,10 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from relmo.kernels.select import on_its_device
 
+
+@on_its_device
 def log_sum(
     scores: Tensor, lengths: Tensor, transitions: Tensor, start: Tensor, end: Tensor
 ) -> Tensor:

@@ -23,10 +23,12 @@ from torch.autograd.function import once_differentiable
 from relmo.errors import ConfigError
 from relmo.kernels.packing import Rooms
 from relmo.kernels.reference import LstmWeights
+from relmo.kernels.select import on_its_device
 
 BLOCK = 1024
 
 
+@on_its_device
 def paired_lstm(
     x: Tensor,
     h: Tensor,
@@ -78,6 +80,7 @@ def read_weights(weights: LstmWeights) -> ReadWeights:
     return ReadWeights(joined, weights.bias, weights.projection)
 
 
+@on_its_device
 def read_packed(
     x: Tensor,
     rooms: Rooms,

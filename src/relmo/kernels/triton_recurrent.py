@@ -22,6 +22,7 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from relmo.kernels.select import on_its_device
 from relmo.kernels.triton_lstm import tanh
 
 ROWS = 16
@@ -32,6 +33,7 @@ BLOCKS = 4
 """Of gates that are kept."""
 
 
+@on_its_device
 def recurrent_layer(
     products: Tensor,
     weight: Tensor,

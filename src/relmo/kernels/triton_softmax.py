@@ -15,10 +15,13 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from relmo.kernels.select import on_its_device
+
 ROWS = 16384
 """Tokens at a time: bounds the memory of the scores."""
 
 
+@on_its_device
 def sampled_loss(
     hidden: Tensor, target: Tensor, target_bias: Tensor, negatives: Tensor,
     negative_bias: Tensor, hits: Tensor, scale: Tensor,

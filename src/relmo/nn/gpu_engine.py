@@ -34,13 +34,6 @@ class GpuEngine:
         self, x: Tensor, lengths: Tensor, state: BiLmState | None = None
     ) -> tuple[Layers, BiLmState]:
         """Read token vectors (B, T, P) whose row b is valid up to lengths[b]: see `BiLM.read`."""
-        # Triton starts its kernels on the current device.
-        with torch.cuda.device_of(x):  # type: ignore[no-untyped-call]
-            return self._read(x, lengths, state)
-
-    def _read(
-        self, x: Tensor, lengths: Tensor, state: BiLmState | None
-    ) -> tuple[Layers, BiLmState]:
         from relmo.kernels.triton_lstm import read_packed
 
         B, T, P = x.shape

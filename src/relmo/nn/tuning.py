@@ -23,9 +23,8 @@ def tuned_layers(bilm: BiLM, batch: Batch) -> Layers:
     if not has_kernels(bilm):
         layers: Layers = bilm(batch)[0]
         return layers
-    with torch.cuda.device(batch.index.device):  # where Triton starts its kernels
-        vectors = bilm.token_layer(batch.words)  # (U, P)
-        return read_to_the_longest(bilm, vectors[batch.index], batch.lengths)
+    vectors = bilm.token_layer(batch.words)  # (U, P)
+    return read_to_the_longest(bilm, vectors[batch.index], batch.lengths)
 
 
 def read_to_the_longest(bilm: BiLM, x: Tensor, lengths: Tensor) -> Layers:
