@@ -58,8 +58,8 @@ class SstSettings:
     maxout_dropout: float = 0.2
     maxout_norm: Norm = "batch"
     """Over what a maxout layer's values are normalised. `batch` is the paper's: what it keeps from
-    training was seen through dropout, and the text that is classified is not. The recipe
-    of sst says `layer`, which learns more steadily (experiments/LOG.md)."""
+    training was seen through dropout, and the text that is classified is not. With few examples
+    `layer` learns more steadily, with many it is no better (experiments/LOG.md)."""
 
     def __post_init__(self) -> None:
         check_whole(self, LEAST)
