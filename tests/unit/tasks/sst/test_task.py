@@ -158,6 +158,9 @@ def test_plain_text_is_split_and_answered(task):
 def test_settings_that_make_no_sense_are_named(change):
     with pytest.raises(ConfigError, match=f"{change.partition('=')[0]} is .* needed"):
         load_task_recipe("sst", None, [f"model.{change}"])
+
+
+def test_a_norm_that_there_is_not_is_named():
     with pytest.raises(ConfigError, match="maxout_norm is 'none'; choose batch or layer"):
         load_task_recipe("sst", None, ["model.maxout_norm=none"])
 
