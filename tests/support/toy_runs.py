@@ -5,7 +5,7 @@ from pathlib import Path
 from relmo.train.record import write_record
 
 BASE, SMALL = "relmo-en-base", "relmo-en-small"
-MEASURES = {"sst": "accuracy", "snli": "accuracy", "sst-phrases": "accuracy"}
+MEASURES = dict.fromkeys(("sst", "snli", "sst-phrases", "pos"), "accuracy")
 
 
 class Runs:

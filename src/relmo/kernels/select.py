@@ -45,7 +45,9 @@ def on_its_device(
 
     @wraps(kernel)
     def run(x: Tensor, /, *others: Others.args, **named: Others.kwargs) -> Result:
-        with torch.cuda.device_of(x):  # type: ignore[no-untyped-call]
+        if not x.is_cuda or x.get_device() == torch.cuda.current_device():
+            return kernel(x, *others, **named)
+        with torch.cuda.device(x.device):
             return kernel(x, *others, **named)
 
     return run

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from statistics import fmean
 
 from relmo.reports.blocks import (
@@ -49,7 +51,9 @@ def figure_1(groups: Sequence[Group]) -> Section:
             Paragraph(
                 "Test scores by the share of the training data that was used; at each share the "
                 "settings are those that the development part chose. Bars reach from the lowest "
-                "to the highest seed."
+                "to the highest seed. What a share with ELMo is worth is the share with which the "
+                "baseline is as good, on a straight line between the shares that were run, their "
+                "scale logarithmic."
             ),
             Figure(
                 {_picture_name(groups, dataset): _picture(groups, dataset)
@@ -111,8 +115,37 @@ def _picture(groups: Sequence[Group], dataset: Dataset) -> str:
     )  # fmt: skip
 
 
+def equal_share(line: Mapping[float, float], score: float) -> float:
+    """The share at which a line of scores by share first is as high; 0 before, infinity behind it.
+
+    Between two shares the line is straight over the logarithm of the share.
+    """
+    shares = sorted(line)
+    if line[shares[0]] > score:
+        return 0.0
+    for low, high in pairwise(shares):
+        if line[low] <= score <= line[high]:
+            part = (score - line[low]) / ((line[high] - line[low]) or 1)
+            return float(low * (high / low) ** part)
+    return math.inf
+
+
+def _worth(baseline: Mapping[float, Group], group: Group) -> Text:
+    """With how much of the data the baseline is as good as a group with ELMo."""
+    if not baseline:
+        return NOTHING
+    scores = {share: own.mean("test") for share, own in baseline.items()}
+    share = 100 * equal_share(scores, group.mean("test"))
+    runs = [*group.runs, *(run for own in baseline.values() for run in own.runs)]
+    if not 0 < share < math.inf:
+        limit, sign = (min(scores), "<") if share == 0 else (max(scores), ">")
+        return [Span(f"{sign} "), number(100 * limit, runs, "g"), Span(" %")]
+    return [number(share, runs, ".0f" if share >= 10 else ".1f"), Span(" %")]
+
+
 def _table(groups: Sequence[Group], dataset: Dataset) -> Table:
     lines = _lines(groups, dataset)
+    baseline = lines.get("", {})
     rows: list[list[Text | None]] = []
     for share in sorted({share for line in lines.values() for share in line}):
         row: list[Text | None] = [f"{100 * share:g} %"]
@@ -120,8 +153,12 @@ def _table(groups: Sequence[Group], dataset: Dataset) -> Table:
             group = line.get(share)
             row += [mean_score(group, "test") if group else NOTHING]
             row += [str(len(group.runs)) if group else NOTHING]
+            if line is not baseline:
+                row += [_worth(baseline, group) if group else NOTHING]
         rows.append(row)
-    head = ["share", *(cell for model in lines for cell in (model_name(model), "seeds"))]
+    head = ["share"]
+    for model, line in lines.items():
+        head += [model_name(model), "seeds", *(["worth"] if line is not baseline else [])]
     return Table(f"{title(dataset, groups)}: test score by share of the training data.", head, rows)
 
 
@@ -138,13 +175,22 @@ def _claims(groups: Sequence[Group], dataset: Dataset) -> Iterator[Claim]:
                 few >= all_of_it,
                 versus(number(few, tenth.runs), number(all_of_it, whole.runs)),
             )
+        least, less = line.get(0.01), lines.get("", {}).get(0.1)
+        if model and dataset.task == "srl" and least and less:  # what the paper says of this task
+            few, more = least.mean("test"), less.mean("test")
+            yield Claim(
+                f"{title(dataset, groups)}: {model} with 1 % of the data at least as good as the "
+                f"baseline with 10 %",
+                few >= more,
+                versus(number(few, least.runs), number(more, less.runs)),
+            )
 
 
 def _missing_shares(groups: Sequence[Group], found: Sequence[Dataset]) -> Iterator[Missing]:
     none = [task for task in EXPECTED if task not in {dataset.task for dataset in found}]
     if none:
         yield Missing(f"No runs with less than all of the training data on {listed(none)}.")
-    for dataset in found:
+    for dataset in (dataset for dataset in found if dataset.task in EXPECTED):
         for model, line in _lines(groups, dataset).items():
             lost = [f"{100 * share:g} %" for share in SHARES if share not in line]
             if lost:

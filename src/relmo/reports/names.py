@@ -11,6 +11,7 @@ from relmo.reports.records import MODELS, Dataset, Group, Part
 TASKS = {
     "squad": "Questions", "snli": "Entailment", "srl": "Semantic roles", "coref": "Coreference",
     "ner": "Named entities", "sst": "Sentiment", "sst-phrases": "Sentiment",
+    "pos": "Parts of speech",
 }  # fmt: skip
 FILES = {
     "train-v1.1.json": "SQuAD 1.1",
@@ -18,6 +19,7 @@ FILES = {
     "litbank.train.conll": "LitBank",
     "ontogum.train.conll": "OntoGUM",
     "eng.train": "CoNLL-2003",
+    "en_ewt-ud-train.conllu": "UD English-EWT",
 }
 """Corpora by the name of their training file."""
 PLACES = {"input": "input", "both": "input and output", "output": "output"}

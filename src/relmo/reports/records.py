@@ -23,9 +23,9 @@ MODELS = "relmo-en-base", "relmo-en-small"
 """What the report is about, in its order; other models come after them by name."""
 MEASURES = {
     "squad": "f1", "snli": "accuracy", "srl": "f1", "coref": "f1", "ner": "f1",
-    "sst": "accuracy", "sst-phrases": "accuracy",
+    "sst": "accuracy", "sst-phrases": "accuracy", "pos": "accuracy",
 }  # fmt: skip
-"""By task, in the paper's order, the score that decides."""
+"""By task, in the paper's order, others after them, the score that decides."""
 NEEDED = "data", "recipe", "seed", "parameters", "seconds", "results"
 """What the record of a task's run holds at least."""
 ELMO_ONLY = "place", "layers", "l2", "elmo_dropout", "finetune"
@@ -160,12 +160,12 @@ def read_runs(folder: Path) -> list[Run]:
 
 
 def is_task(run: Run) -> bool:
-    """Whether it is a run of one of the paper's tasks that was scored on a test part."""
+    """Whether it is a run of a task that was scored on a test part."""
     return run.task in MEASURES and f"test_{MEASURES[run.task]}" in run.results
 
 
 def groups_of(runs: Iterable[Run]) -> list[Group]:
-    """Runs of the paper's tasks together where they differ in their seed alone, in fixed order."""
+    """Runs of tasks together where they differ in their seed alone, in fixed order."""
     found: dict[str, list[Run]] = {}
     for run in filter(is_task, runs):
         mark = (run.record.get("elmo") or {}).get("fingerprint", "")

@@ -1,4 +1,4 @@
-"""Table 1: the paper's tasks with and without ELMo."""
+"""Table 1: tasks with and without ELMo, the paper's and others."""
 
 from __future__ import annotations
 
@@ -28,7 +28,6 @@ from relmo.reports.blocks import (
 from relmo.reports.names import corpus, listed, mark, model_name, title
 from relmo.reports.plots import Dumbbell, dumbbells
 from relmo.reports.records import (
-    MEASURES,
     MODELS,
     Dataset,
     Group,
@@ -58,13 +57,13 @@ def table_1(groups: Sequence[Group]) -> Section:
         blocks += [
             Paragraph(
                 "Rows are means over seeds, scored on the test part with the weights and the "
-                "settings that the development part chose. Scores are F1 or, for entailment and "
-                "sentiment, accuracy, in percent. Data and static vectors are open ones and often "
-                "smaller than the paper's, so what compares with the paper is the error that ELMo "
-                "takes away, not the score. Parameters are those that were trained; minutes are "
-                f"those of training on {listed(_hardware(whole))}. "
-                "Where SQuAD's hidden test part would stand, its development part does. A model "
-                "called tuned has read the task's training text for one epoch before (Table 7)."
+                "settings that the development part chose. Scores are F1 or, for entailment, "
+                "sentiment and parts of speech, accuracy, in percent. Data and static vectors are "
+                "open ones and often smaller than the paper's, so what compares with the paper is "
+                "the error that ELMo takes away, not the score. Parameters are those that were "
+                f"trained; minutes are those of training on {listed(_hardware(whole))}. Where "
+                "SQuAD's hidden test part would stand, its development part does. A model called "
+                "tuned has read the task's training text for one epoch before (Table 7)."
             ),
             _pictures(whole, found),
             Table(
@@ -109,16 +108,20 @@ def spread(group: Group) -> Text:
 def _rows(groups: Sequence[Group], dataset: Dataset) -> Iterator[list[Text | None]]:
     best = chosen(groups, dataset)
     baseline = best[0] if not best[0].elmo else None
-    others = paper.TABLE_1[dataset.task]
+    others = paper.TABLE_1.get(dataset.task)
     for group in best:
         less: Text = NOTHING
         if group.elmo and baseline:
             value = error_reduction(baseline.mean("test"), group.mean("test"))
             less = number(value, [*group.runs, *baseline.runs], ".1f", "strong")
             less = [less, Span(" %")]
-        theirs = [published(others.elmo if group.elmo else others.baseline)]
-        if group is best[0]:
-            theirs.append(Span(f" {others.data}", kind="weak"))
+        theirs, reduction = [NOTHING], NOTHING
+        if others:
+            theirs = [published(others.elmo if group.elmo else others.baseline)]
+            if group is best[0]:
+                theirs.append(Span(f" {others.data}", kind="weak"))
+            if group.elmo:
+                reduction = published(f"{others.reduction} %")
         yield [
             title(dataset, groups) if group is best[0] else None,
             model_name(group.elmo),
@@ -128,7 +131,7 @@ def _rows(groups: Sequence[Group], dataset: Dataset) -> Iterator[list[Text | Non
             spread(group),
             less,
             theirs,
-            published(f"{others.reduction} %") if group.elmo else NOTHING,
+            reduction,
             [number(group.runs[0].record["parameters"] / 1e6, group.runs[0], ".1f"), Span(" M")],
             number(fmean(run.record["seconds"] for run in group.runs) / 60, group.runs, ".1f"),
         ]
@@ -238,17 +241,18 @@ def _pictures(groups: Sequence[Group], found: Sequence[Dataset]) -> Figure:
     for dataset in found:
         name, others, best = (
             title(dataset, groups),
-            paper.TABLE_1[dataset.task],
+            paper.TABLE_1.get(dataset.task),
             chosen(groups, dataset),
         )
         values = [(mark(group.elmo), group.mean("test")) for group in best]
-        scores.append(Dumbbell(name, values, (float(others.baseline), float(others.elmo))))
+        theirs = (float(others.baseline), float(others.elmo)) if others else ()
+        scores.append(Dumbbell(name, values, theirs))
         less = [
             (mark(group.elmo), error_reduction(best[0].mean("test"), group.mean("test")))
             for group in best[1:]
         ]
         if less and not best[0].elmo:
-            errors.append(Dumbbell(name, less, (float(others.reduction),)))
+            errors.append(Dumbbell(name, less, (float(others.reduction),) if others else ()))
     legend = [(mark(name), name.removeprefix("relmo-en-")) for name in shown]
     every = [("s0", "baseline"), *legend]
     drawn = {"tasks-scores": ("Test scores, %", scores, every)}
@@ -271,7 +275,7 @@ def _words(rows: Sequence[Dumbbell]) -> str:
 
 
 def _missing(groups: Sequence[Group], found: Sequence[Dataset]) -> Iterator[Missing]:
-    absent = [task for task in MEASURES if task not in {dataset.task for dataset in found}]
+    absent = [task for task in paper.TABLE_1 if task not in {dataset.task for dataset in found}]
     if absent:
         yield Missing(f"No run of {listed(absent)}.")
     for model in ("", *MODELS):

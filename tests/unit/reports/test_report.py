@@ -153,7 +153,7 @@ def test_nothing_is_written_where_a_seal_is_broken(full, tmp_path):
 
 def test_records_of_other_things_are_listed(runs, tmp_path):
     runs.other("lm-run", "lm", {"mean": 30.0})
-    runs.task("no-test", 80.0, task="pos")
+    runs.task("no-test", 80.0, task="chunks")
     text = make_report(runs.folder, tmp_path / "out")["index.html"]
     assert "2 records are not shown" in text
     assert "lm-run (lm)" in text

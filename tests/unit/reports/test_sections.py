@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from relmo.reports.blocks import Details, Figure, Missing, Paragraph, Table, spans_of
-from relmo.reports.efficiency import updates_to
+from relmo.reports.efficiency import equal_share, updates_to
 from relmo.reports.records import groups_of, read_runs
 from relmo.reports.report import sections_of
 from relmo.reports.tasks import table_1
@@ -150,7 +150,7 @@ def test_figure_1_has_shares_and_updates(sections):
     section = sections["efficiency"]
     shares, updates = tables(section)
     assert [row[0] for row in rows(shares)] == ["1 %", "10 %", "100 %"]
-    assert rows(shares)[1] == ["10 %", "40.00", "1", "82.00", "1", "–", "–"]
+    assert rows(shares)[1] == ["10 %", "40.00", "1", "82.00", "1", "> 100 %", "–", "–", "–"]
     assert rows(updates) == [
         ["Named entities, toy", f"+ {BASE}", "81.00", "400", "200", "50 %"],
     ]
@@ -159,6 +159,37 @@ def test_figure_1_has_shares_and_updates(sections):
         "all of it: yes, 82.00 against 80.50"
     ]
     assert "not run with 2 %, 5 %, 20 % and 50 % of the data" in missing(section)
+
+
+def test_a_share_is_worth_what_the_baseline_needs_for_the_same_score():
+    line = {0.01: 50.0, 0.1: 70.0, 1.0: 80.0}
+    assert equal_share(line, 50.0) == 0.01
+    assert equal_share(line, 60.0) == pytest.approx(0.01 * 10**0.5)  # half way, logarithmic
+    assert equal_share(line, 80.0) == pytest.approx(1.0)
+    assert equal_share(line, 49.9) == 0.0
+    assert equal_share(line, 80.1) == float("inf")
+    assert equal_share({0.01: 50.0, 0.1: 50.0}, 50.0) == 0.01  # no more is needed than the least
+
+
+def test_what_a_share_is_worth_stands_in_figure_1(runs):
+    for share, none, base in ((0.01, 50.0, 40.0), (0.1, 70.0, 75.0), (1.0, 80.0, 85.0)):
+        runs.task(f"none-{share}", none, task="srl", share=share)
+        runs.task(f"base-{share}", base, task="srl", share=share, elmo=BASE)
+    (section,) = (s for s in sections_of(read_runs(runs.folder)) if s.name == "efficiency")
+    assert [row[5] for row in rows(tables(section)[0])] == ["< 1 %", "32 %", "> 100 %"]
+    assert f"Semantic roles, toy: {BASE} with 1 % of the data at least as good as the baseline " \
+        "with 10 %: no, 40.00 against 70.00" in sentences(section)  # fmt: skip
+    assert "Semantic roles" not in missing(section)  # all shares are asked of ner and sst alone
+
+
+def test_a_task_that_is_not_the_papers_stands_without_its_figures(runs):
+    runs.task("none", 90.0, task="pos")
+    runs.task("base", 95.0, task="pos", elmo=BASE)
+    section = table_1(groups_of(read_runs(runs.folder)))
+    baseline, base = rows(tables(section)[0])
+    assert baseline[0] == "Parts of speech, toy"
+    assert base[6:9] == ["50.0 %", "–", "–"]
+    assert "pos" not in missing(section).split("No run of ")[1].split(".")[0]  # nobody asked for it
 
 
 def test_updates_until_a_score_that_is_never_reached(runs):
