@@ -45,9 +45,7 @@ def on_its_device(
 
     @wraps(kernel)
     def run(x: Tensor, /, *others: Others.args, **named: Others.kwargs) -> Result:
-        if not x.is_cuda or x.get_device() == torch.cuda.current_device():
-            return kernel(x, *others, **named)
-        with torch.cuda.device(x.device):
+        with torch.cuda.device_of(x):  # type: ignore[no-untyped-call]
             return kernel(x, *others, **named)
 
     return run
