@@ -133,7 +133,8 @@ def _before(runs: Sequence[Run], sections: Sequence[Section]) -> list[Block]:
     blocks: list[Block] = [Paragraph(about), Table("What held, and what did not.", head, rows, 3)]
     if unused:
         named = (Span(f"{run.path.parent.name} ({run.task or 'no task'})", run) for run in unused)
-        blocks.append(Details(f"{len(unused)} records are not shown", [Paragraph(join(named))]))
+        count = "1 record is" if len(unused) == 1 else f"{len(unused)} records are"
+        blocks.append(Details(f"{count} not shown", [Paragraph(join(named))]))
     return blocks
 
 
