@@ -44,7 +44,12 @@ class Context:
 
     def span_text(self, first_token: int, last_token: int) -> str:
         """The text of a run of tokens, both ends among them, as it stands in the paragraph."""
-        return self.text[self.starts[first_token] : self.ends[last_token]]
+        start, end = self.characters(first_token, last_token)
+        return self.text[start:end]
+
+    def characters(self, first_token: int, last_token: int) -> tuple[int, int]:
+        """Where a run of tokens begins in the text, and where it ends."""
+        return int(self.starts[first_token]), int(self.ends[last_token])
 
 
 @dataclass(frozen=True, slots=True)

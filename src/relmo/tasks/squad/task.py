@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from torch import Tensor
@@ -29,7 +29,11 @@ HELD_OUT = 0.05
 """Share of training articles by which the best weights are chosen, where there is no test part."""
 
 
-class SquadTask(LabelledTask[Question, str]):
+Span: TypeAlias = tuple[int, int]
+"""First and last token of an answer, in its paragraph."""
+
+
+class SquadTask(LabelledTask[Question, Span | None]):
     """Answers questions about paragraphs; scored by the answers' texts."""
 
     score = "dev_f1"
@@ -98,13 +102,17 @@ class SquadTask(LabelledTask[Question, str]):
             words = tuple(split_text(question))
             yield Question(str(number), "", make_context(paragraph), words, ())
 
-    def describe(self, example: Question, prediction: str) -> dict[str, Any]:
-        """The question and its answer."""
-        return {"id": example.id, "question": " ".join(example.words), "answer": prediction}
+    def describe(self, example: Question, prediction: Span | None) -> dict[str, Any]:
+        """The question, its answer and the answer's characters, `paragraph[start:end]`."""
+        found: dict[str, Any] = {"id": example.id, "question": " ".join(example.words)}
+        found["answer"] = self.render(example, prediction)
+        if prediction:
+            found["start"], found["end"] = example.context.characters(*prediction)
+        return found
 
-    def render(self, example: Question, prediction: str) -> str:
-        """The answer."""
-        return prediction
+    def render(self, example: Question, prediction: Span | None) -> str:
+        """The answer, as it stands in the paragraph."""
+        return example.context.span_text(*prediction) if prediction else ""
 
     def length(self, example: Question) -> int:
         """Words of the paragraph."""
@@ -115,15 +123,18 @@ class SquadTask(LabelledTask[Question, str]):
         spans, is_span = self._spans(examples)
         return self.net.loss(*self._texts(examples), spans, is_span)
 
-    def predict_batch(self, examples: Sequence[Question]) -> list[str]:
-        """The answer to each question, as it stands in the paragraph; "" where that is empty."""
+    def predict_batch(self, examples: Sequence[Question]) -> list[Span | None]:
+        """The answer to each question; None where the paragraph is empty."""
         asked = [e for e in examples if e.context.words]
         spans = iter(self.net.decode(*self._texts(asked)) if asked else ())
-        return [e.context.span_text(*next(spans)) if e.context.words else "" for e in examples]
+        return [next(spans) if e.context.words else None for e in examples]
 
-    def scores(self, examples: Sequence[Question], predictions: Sequence[str]) -> dict[str, float]:
+    def scores(
+        self, examples: Sequence[Question], predictions: Sequence[Span | None]
+    ) -> dict[str, float]:
         """F1 and exact match by SQuAD's definition."""
-        answers = {e.id: text for e, text in zip(examples, predictions, strict=True)}
+        pairs = zip(examples, predictions, strict=True)
+        answers = {e.id: self.render(e, prediction) for e, prediction in pairs}
         found = evaluate(examples, answers)
         return {"f1": found.f1, "exact_match": found.exact_match}
 

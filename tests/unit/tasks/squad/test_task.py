@@ -95,7 +95,10 @@ def test_a_model_taken_up_again_says_the_same(trained, data):
     answers = task.predict(examples)
     assert answers == load_task(folder, elmo=elmo, device="cpu").predict(examples)
     assert task.scores(examples, answers)["f1"] == pytest.approx(scores["test_f1"])
-    assert all(a in e.context.text for a, e in zip(answers, examples, strict=True))
+    for example, answer in zip(examples, answers, strict=True):
+        said = task.describe(example, answer)
+        assert said["answer"] == task.render(example, answer) != ""
+        assert said["answer"] == example.context.text[said["start"] : said["end"]]
 
 
 def test_neighbours_do_not_change_an_answer(trained, data):
@@ -116,10 +119,12 @@ def test_odd_questions_are_answered(trained, data):
         replace(one, words=("😀" * 99, "שלום", "e\u0301")),
     ]
     first, empty, last = task.predict(odd)
-    assert first in one.context.text
-    assert last in one.context.text
-    assert empty == ""
-    assert task.predict([replace(one, context=nothing)]) == [""]
+    for answer in (first, last):
+        assert task.render(one, answer) in one.context.text
+    assert empty is None
+    assert task.render(odd[1], empty) == task.describe(odd[1], empty)["answer"] == ""
+    assert "start" not in task.describe(odd[1], empty)
+    assert task.predict([replace(one, context=nothing)]) == [None]
     assert task.predict([replace(one, words=())]) == [first]
 
 
