@@ -24,7 +24,11 @@ class Runs:
         self, name, test, *, dev=50.0, task="ner", elmo=None, seed=0, share=None, data="toy", **more
     ) -> Path:
         """A run of a task; `more` are values of the recipe's input, or of the record itself."""
-        record = {key: more.pop(key) for key in ("curve", "test_counts", "mixes") if key in more}
+        record = {
+            key: more.pop(key)
+            for key in ("curve", "test_counts", "mixes", "best_step")
+            if key in more
+        }
         files = {
             part: {"name": f"{part}.txt", "sha256": f"{data}{part}"} for part in ("train", "test")
         }
@@ -32,7 +36,7 @@ class Runs:
         measure = MEASURES.get(task, "f1")
         facts = {
             "task": task,
-            "data": {"name": data, "train": 1000, "files": files},
+            "data": {"name": data, "train": 1000, "dev": 200, "test": 300, "files": files},
             "elmo": elmo and {"name": elmo, "fingerprint": "f" * 8},
             "recipe": {
                 "input": given,
@@ -41,6 +45,7 @@ class Runs:
             },
             "seed": seed,
             "parameters": 1_500_000,
+            "steps": 500,
             "best_step": 400,
             "seconds": 90.0,
             "mixes": {},

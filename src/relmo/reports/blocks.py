@@ -44,12 +44,21 @@ class Missing:
 
 
 @dataclass(frozen=True)
+class Caveat:
+    """What to keep in mind about the numbers."""
+
+    text: str
+
+
+@dataclass(frozen=True)
 class Claim:
-    """What the paper found, and whether it holds here."""
+    """Something that should hold, and whether it does here."""
 
     what: str
     holds: bool
     figures: Text
+    is_paper: bool = True
+    """Whether the paper found it."""
 
     @property
     def verdict(self) -> str:
@@ -84,7 +93,7 @@ class Details:
     blocks: Sequence[Block]
 
 
-Block: TypeAlias = Paragraph | Missing | Claim | Table | Figure | Details
+Block: TypeAlias = Paragraph | Missing | Caveat | Claim | Table | Figure | Details
 
 
 @dataclass(frozen=True)

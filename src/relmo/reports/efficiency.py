@@ -11,6 +11,7 @@ from statistics import fmean
 from relmo.reports.blocks import (
     NOTHING,
     Block,
+    Caveat,
     Claim,
     Figure,
     Missing,
@@ -22,7 +23,7 @@ from relmo.reports.blocks import (
     number,
     versus,
 )
-from relmo.reports.names import listed, mark, mean_score, model_name, slug, title
+from relmo.reports.names import against, listed, mark, mean_score, model_name, slug, title
 from relmo.reports.plots import Series, curves
 from relmo.reports.records import (
     ENOUGH_SEEDS,
@@ -40,6 +41,8 @@ from relmo.reports.records import (
 EXPECTED = "ner", "sst"
 SHARES = 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0
 """What is asked for."""
+BOUNDS = {"steps": "updates", "epochs": "epochs", "minutes": "minutes"}
+"""Settings that end a training, and what they count."""
 
 
 def figure_1(groups: Sequence[Group]) -> Section:
@@ -50,10 +53,11 @@ def figure_1(groups: Sequence[Group]) -> Section:
         blocks += [
             Paragraph(
                 "Test scores by the share of the training data that was used; at each share the "
-                "settings are those that the development part chose. Bars reach from the lowest "
-                "to the highest seed. What a share with ELMo is worth is the share with which the "
-                "baseline is as good, on a straight line between the shares that were run, their "
-                "scale logarithmic."
+                "settings are those that were chosen on the development part, so that they can "
+                "differ from share to share, and so can the bound on updates. Bars reach from the "
+                "lowest to the highest seed; scales do not begin at zero. What a share with ELMo "
+                "is worth is the share with which the baseline is as good, on a straight line "
+                "between the shares that were run, their scale logarithmic."
             ),
             Figure(
                 {_picture_name(groups, dataset): _picture(groups, dataset)
@@ -62,6 +66,7 @@ def figure_1(groups: Sequence[Group]) -> Section:
             ),
             *(_table(groups, dataset) for dataset in found),
             *(claim for dataset in found for claim in _claims(groups, dataset)),
+            *(caveat for dataset in found for caveat in _unfinished(groups, dataset)),
         ]  # fmt: skip
     return Section(
         "efficiency",
@@ -148,7 +153,7 @@ def _table(groups: Sequence[Group], dataset: Dataset) -> Table:
     baseline = lines.get("", {})
     rows: list[list[Text | None]] = []
     for share in sorted({share for line in lines.values() for share in line}):
-        row: list[Text | None] = [f"{100 * share:g} %"]
+        row: list[Text | None] = [f"{100 * share:g} %", _bound(lines, share)]
         for line in lines.values():
             group = line.get(share)
             row += [mean_score(group, "test") if group else NOTHING]
@@ -156,10 +161,37 @@ def _table(groups: Sequence[Group], dataset: Dataset) -> Table:
             if line is not baseline:
                 row += [_worth(baseline, group) if group else NOTHING]
         rows.append(row)
-    head = ["share"]
+    head = ["share", "trained for"]
     for model, line in lines.items():
         head += [model_name(model), "seeds", *(["worth"] if line is not baseline else [])]
-    return Table(f"{title(dataset, groups)}: test score by share of the training data.", head, rows)
+    caption = f"{title(dataset, groups)}: test score by share of the training data."
+    return Table(caption, head, rows, 2)
+
+
+def _bound(lines: Mapping[str, Mapping[float, Group]], share: float) -> str:
+    """How long runs at a share may take, early stopping aside: `3,000 updates`."""
+    found: dict[str, None] = {}  # in the order of the lines, each once
+    for line in lines.values():
+        if share in line:
+            has = line[share].settings.get
+            bounds = ((has(f"training.{key}"), unit) for key, unit in BOUNDS.items())
+            found[" or ".join(f"{count:,g} {unit}" for count, unit in bounds if count)] = None
+    return "; ".join(filter(None, found))
+
+
+def _unfinished(groups: Sequence[Group], dataset: Dataset) -> Iterator[Caveat]:
+    """Points whose runs were best at their last update: with more they might be better."""
+    points = [
+        f"{100 * share:g} % {'with ' + model if model else 'of the baseline'}"
+        for model, line in _lines(groups, dataset).items()
+        for share, group in line.items()
+        if all(run.record.get("best_step") == run.record.get("steps", -1) for run in group.runs)
+    ]
+    if points:
+        yield Caveat(
+            f"{title(dataset, groups)}: all runs were best at their last update, so that more "
+            f"might be better: {listed(points)}."
+        )
 
 
 def _claims(groups: Sequence[Group], dataset: Dataset) -> Iterator[Claim]:
@@ -168,21 +200,20 @@ def _claims(groups: Sequence[Group], dataset: Dataset) -> Iterator[Claim]:
     for model, line in lines.items():
         tenth = line.get(0.1)
         if model and whole and tenth:
-            few, all_of_it = tenth.mean("test"), whole.mean("test")
             yield Claim(
                 f"{title(dataset, groups)}: {model} with 10 % of the data at least as good as the "
                 f"baseline with all of it",
-                few >= all_of_it,
-                versus(number(few, tenth.runs), number(all_of_it, whole.runs)),
+                tenth.mean("test") >= whole.mean("test"),
+                against(tenth, whole, "test"),
+                is_paper=False,
             )
         least, less = line.get(0.01), lines.get("", {}).get(0.1)
         if model and dataset.task == "srl" and least and less:  # what the paper says of this task
-            few, more = least.mean("test"), less.mean("test")
             yield Claim(
                 f"{title(dataset, groups)}: {model} with 1 % of the data at least as good as the "
                 f"baseline with 10 %",
-                few >= more,
-                versus(number(few, least.runs), number(more, less.runs)),
+                least.mean("test") >= less.mean("test"),
+                against(least, less, "test"),
             )
 
 
@@ -201,17 +232,27 @@ def _missing_shares(groups: Sequence[Group], found: Sequence[Dataset]) -> Iterat
 def _updates(groups: Sequence[Group]) -> Iterator[Block]:
     """Updates to reach the baseline's best development score, where runs kept their curves."""
     rows: list[list[Text | None]] = []
+    claims: list[Claim] = []
+    silent: list[str] = []
     for dataset in datasets(group for group in groups if group.share == 1):
+        name = title(dataset, groups)
         for baseline in select(groups, dataset, "")[:1]:
             for model in models(groups):
-                found = _with_curves(select(groups, dataset, model))
-                rows += [_update_row(title(dataset, groups), baseline, *pair) for pair in found]
+                own = select(groups, dataset, model)
+                found = _with_curves(own)
+                rows += [_update_row(name, baseline, *pair) for pair in found]
+                claims += [_update_claim(name, baseline, group) for group, _ in found
+                           if dataset.task == "srl"]  # fmt: skip
+                silent += [f"{name} ({model_name(model)})"] if own and not found else []
     if rows:
         head = (
             "task", "model", "baseline's best, development", "its updates", "updates to equal it",
             "fewer by",
         )  # fmt: skip
         yield Table("Updates until the baseline's best score, all training data.", head, rows, 2)
+        yield from claims
+        if silent:
+            yield Missing(f"No curves in the records of {'; '.join(silent)}.")
     else:
         yield Missing("No curves in the records, so no updates until the baseline's best score.")
 
@@ -234,6 +275,22 @@ def _with_curves(own: Sequence[Group]) -> list[tuple[Group, str]]:
                 apart.append(f"{len(runs)} of {len(group.runs)} runs")
             return [(replace(group, runs=runs), ", ".join(apart))]
     return []
+
+
+def _update_claim(name: str, baseline: Group, group: Group) -> Claim:
+    """Of semantic roles: what the paper found there."""
+    needed = fmean(run.record["best_step"] for run in baseline.runs)
+    steps = [updates_to(run, baseline.mean("dev")) for run in group.runs]
+    reached = [step for step in steps if step is not None]
+    ours: list[Span] = [Span("never", group.runs[0])]
+    if len(reached) == len(steps):
+        ours = versus(number(fmean(reached), group.runs, ",.0f"),
+                      number(needed, baseline.runs, ",.0f"))  # fmt: skip
+    return Claim(
+        f"{name}: {group.elmo} as good as the baseline's best after fewer updates",
+        len(reached) == len(steps) and fmean(reached) < needed,
+        ours,
+    )
 
 
 def _update_row(name: str, baseline: Group, group: Group, apart: str) -> list[Text | None]:

@@ -9,6 +9,7 @@ from itertools import groupby
 
 from relmo.reports.blocks import (
     Block,
+    Caveat,
     Claim,
     Details,
     Figure,
@@ -23,6 +24,8 @@ from relmo.reports.blocks import (
 from relmo.reports.records import Run
 
 Link = Callable[[Run], str]
+NOT_THEIRS = "not in the paper"
+"""Stands behind a claim that is not the paper's."""
 
 
 def markdown(title: str, before: Sequence[Block], sections: Sequence[Section], link: Link) -> str:
@@ -45,7 +48,7 @@ def _blocks(blocks: Iterable[Block], link: Link) -> list[str]:
     parts = []
     for kind, group in groupby(blocks, type):
         shown = [_block(block, link) for block in group]
-        parts.append(("\n" if kind in (Claim, Missing) else "\n\n").join(shown))
+        parts.append(("\n" if kind in (Claim, Missing, Caveat) else "\n\n").join(shown))
     return parts
 
 
@@ -55,9 +58,12 @@ def _block(block: Block, link: Link) -> str:
             return _text(block.text, link)
         case Missing():
             return f"- Missing: {_escaped(block.text)}"
+        case Caveat():
+            return f"- Mind: {_escaped(block.text)}"
         case Claim():
             what, figures = _escaped(block.what), _text(block.figures, link)
-            return f"- {what}: **{block.verdict}**, {figures}"
+            source = "" if block.is_paper else f" ({NOT_THEIRS})"
+            return f"- {what}: **{block.verdict}**, {figures}{source}"
         case Table():
             return _table(block, link)
         case Figure():

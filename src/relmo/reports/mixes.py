@@ -46,7 +46,7 @@ def figure_2(groups: Sequence[Group]) -> Section:
                 for place, mixes in found.items()
                 if mixes
             }
-            caption = f"{model}: shares of the layers by task (darker is more), and γ."
+            caption = f"{model}: shares of the layers by task (the stronger, the more), and γ."
             blocks += [Figure(pictures, caption), _table(model, found, groups)]
             blocks += _claims(model, found["input"], groups)
     if blocks:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import fmean
+from typing import Any
 
-from relmo.reports.blocks import Span, number
+from relmo.reports.blocks import Span, number, versus
 from relmo.reports.records import MODELS, Dataset, Group, Part
 
 TASKS = {
@@ -22,6 +24,21 @@ FILES = {
     "en_ewt-ud-train.conllu": "UD English-EWT",
 }
 """Corpora by the name of their training file."""
+REMARKS = {
+    "train-v1.1.json": "whole training articles held out; test is the development part",
+    "train-small.jsonl": "the first two cut from SNLI's development part; test is its own",
+}
+"""What a reader must know of their parts."""
+NETWORKS = {
+    "squad": "BiDAF with self-attention", "snli": "ESIM", "srl": "8 highway LSTMs",
+    "coref": "span ranking", "ner": "biLSTM, CRF", "sst": "biattentive classification network",
+    "sst-phrases": "biattentive classification network", "pos": "biLSTM, CRF",
+}  # fmt: skip
+UNITS = {
+    "squad": "questions", "snli": "pairs", "srl": "predicates", "coref": "documents",
+    "ner": "sentences", "sst": "sentences", "sst-phrases": "phrases", "pos": "sentences",
+}  # fmt: skip
+"""What a task learns from."""
 PLACES = {"input": "input", "both": "input and output", "output": "output"}
 
 
@@ -30,10 +47,15 @@ def title(dataset: Dataset, groups: Iterable[Group]) -> str:
     return f"{TASKS[dataset.task]}, {corpus(dataset, groups)}"
 
 
+def largest_data(dataset: Dataset, groups: Iterable[Group]) -> Mapping[str, Any]:
+    """What records say of a data set, of a run on all of it where there is one."""
+    data = [run.record["data"] for g in groups if g.dataset == dataset for run in g.runs]
+    return max(data, key=lambda facts: int(facts["train"]))
+
+
 def corpus(dataset: Dataset, groups: Iterable[Group]) -> str:
     """What was learned from."""
-    data = [run.record["data"] for g in groups if g.dataset == dataset for run in g.runs]
-    largest = max(data, key=lambda facts: int(facts["train"]))
+    largest = largest_data(dataset, groups)
     if dataset.task == "snli":
         return f"SNLI, {largest['train']:,} pairs"
     if dataset.task.startswith("sst"):
@@ -63,6 +85,17 @@ def mean_score(group: Group, part: Part) -> list[Span]:
     if scores[1:]:
         spans.append(Span(f" {min(scores):.1f}–{max(scores):.1f}", kind="weak"))
     return spans
+
+
+def against(first: Group, second: Group, part: Part) -> list[Span]:
+    """`91.64 against 90.03`, and whether other seeds could turn it round."""
+    above, below = (number(group.mean(part), group.runs) for group in (first, second))
+    pair = versus(above, below)
+    if 1 in (len(first.runs), len(second.runs)):
+        return [*pair, Span(" (one seed)", kind="weak")]
+    lower, higher = sorted((first.scores(part), second.scores(part)), key=fmean)
+    overlap = [Span(" (seeds overlap)", kind="weak")] if max(lower) >= min(higher) else []
+    return [*pair, *overlap]
 
 
 def listed(names: Sequence[str]) -> str:

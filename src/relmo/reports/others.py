@@ -45,17 +45,23 @@ TEXTS = {
 def table_4(runs: Sequence[Run]) -> Section:
     """Neighbours."""
     found = sorted(_of(runs, "neighbors"), key=lambda run: (str(run.record["word"]), _order(run)))
-    gaps = [] if found else [Missing("No neighbours recorded (`relmo neighbors`).")]
+    gaps = _without(found, "neighbours (`relmo neighbors`)")
     return Section(
         "neighbours",
         "Table 4: neighbours of a word",
         "A static vector's neighbours are spread over a word's meanings; a context's neighbours "
         "have the same meaning and part of speech.",
-        [*(block for run in found for block in _neighbours(run)), *gaps],
+        [*map(_neighbours, found), *_thanks(found), *gaps],
     )
 
 
-def _neighbours(run: Run) -> Iterator[Block]:
+def _thanks(found: Sequence[Run]) -> Iterator[Paragraph]:
+    names = {name for run in found for name in run.record.get("data", {}).get("files", {})}
+    if any("wikipedia" in name for name in names):
+        yield Paragraph("The sentences are by the authors of Wikipedia, under CC BY-SA 3.0.")
+
+
+def _neighbours(run: Run) -> Table:
     word, results = str(run.record["word"]), run.results
     theirs = paper.NEIGHBOURS.get(word)
     rows: list[list[Text | None]] = []
@@ -69,10 +75,9 @@ def _neighbours(run: Run) -> Iterator[Block]:
         rows.append([f"{word}, GloVe, in the paper", join(map(published, theirs))])
     model = f", {run.elmo}" if run.elmo else ""
     head = "of", "nearest, with cosine"
-    yield Table(f"Table 4. Neighbours of “{word}”{model}.", head, rows, num_words=2)
-    files = sorted(run.record.get("data", {}).get("files", {}))
-    if any("wikipedia" in name for name in files):
-        yield Paragraph("The sentences are by the authors of Wikipedia, under CC BY-SA 3.0.")
+    sentence = _line(run.record["sentence"])
+    caption = f"Table 4. Neighbours of “{word}” in “{sentence}”{model}."
+    return Table(caption, head, rows, num_words=2)
 
 
 def _scored(text: Text, cosine: float) -> list[Span]:
@@ -171,6 +176,7 @@ def _intrinsic_claims(run: Run) -> Iterator[Claim]:
             f"{run.elmo}: layer 2 more contextual than layer 1 (self-similarity beyond chance)",
             above < below,
             versus(number(above, run, ".3f"), number(below, run, ".3f")),
+            is_paper=False,
         )
 
 
@@ -194,7 +200,11 @@ def table_7(runs: Sequence[Run]) -> Section:
     head = "text", "model", "before", "after", "unknown words", "the paper: before", "after"
     blocks: list[Block] = []
     if rows:
-        about = "Perplexities compare between before and after, not with another vocabulary's."
+        about = (
+            "Before and after one epoch on the words of the training part; of the test part's "
+            "sentences, those left out that stand in the training part too. Perplexities compare "
+            "between before and after, not with another vocabulary's."
+        )
         caption = "Table 7. Perplexity of held-out text of the tasks."
         blocks = [Paragraph(about), Table(caption, head, rows, 2), *claims]
     return Section(

@@ -9,6 +9,7 @@ from itertools import groupby
 
 from relmo.reports.blocks import (
     Block,
+    Caveat,
     Claim,
     Details,
     Figure,
@@ -20,7 +21,7 @@ from relmo.reports.blocks import (
     Text,
     spans_of,
 )
-from relmo.reports.markdown import Link
+from relmo.reports.markdown import NOT_THEIRS, Link
 
 MARKS = {"strong": "strong", "paper": "i", "weak": "small"}
 SHORT, LONG = 16, 32
@@ -60,6 +61,8 @@ def _blocks(blocks: Iterable[Block], link: Link) -> list[str]:
             shown = f'<ul class="claims">\n{shown}\n</ul>'
         elif kind is Missing:
             shown = f'<div class="missing">\n<p>Missing:</p>\n<ul>\n{shown}\n</ul>\n</div>'
+        elif kind is Caveat:
+            shown = f'<div class="missing">\n<p>To keep in mind:</p>\n<ul>\n{shown}\n</ul>\n</div>'
         parts.append(shown)
     return parts
 
@@ -68,11 +71,13 @@ def _block(block: Block, link: Link) -> str:
     match block:
         case Paragraph():
             return f"<p>{_text(block.text, link)}</p>"
-        case Missing():
+        case Missing() | Caveat():
             return f"<li>{escape(block.text)}</li>"
         case Claim():
             verdict = f'<b class="{block.verdict}">{block.verdict}</b>'
-            return f"<li>{escape(block.what)}: {verdict}, {_text(block.figures, link)}</li>"
+            source = "" if block.is_paper else f" <small>({NOT_THEIRS})</small>"
+            figures = _text(block.figures, link)
+            return f"<li>{escape(block.what)}: {verdict}, {figures}{source}</li>"
         case Table():
             return _table(block, link)
         case Figure():
@@ -144,7 +149,8 @@ def _span(span: Span, link: Link) -> str:
     where = link(span.run) if span.run is not None else f"#{span.anchor}" if span.anchor else ""
     title = f' title="{escape(span.title)}"' if span.title else ""
     if where:
-        shown = f'<a href="{escape(where)}"{title}>{shown}</a>'
+        label = f' aria-label="{escape(span.title)}"' if span.title and span.text.isdigit() else ""
+        shown = f'<a href="{escape(where)}"{title}{label}>{shown}</a>'
     elif title:
         shown = f"<span{title}>{shown}</span>"
     mark = MARKS.get(span.kind)

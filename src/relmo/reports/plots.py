@@ -148,7 +148,7 @@ def _pair(
     ordered = sorted(value for _, value in values)
     low, high = ordered[0], ordered[-1]
     svg.line(scale(low), y, scale(high), y, f"join {mark}")
-    for own, value in values:
+    for own, value in reversed(values):  # the baseline's ring last, so that nothing hides it
         svg.dot(scale(value), y, own)
     svg.text(scale(low) - 9, y + 4, f"{low:.1f}", f"small {mark}", "end")
     if high > low:
@@ -219,7 +219,7 @@ def heat_map(
     columns: Sequence[str],
     last: str,
 ) -> str:
-    """Rows of shares 0 to 1, darker where larger, and a word at the end of each.
+    """Rows of shares 0 to 1, stronger where larger, and a word at the end of each.
 
     Args:
         name: its anchor.
@@ -229,6 +229,7 @@ def heat_map(
         columns: over the shares.
         last: over the ends.
     """
+    # Cells stay pale enough for the letters in them.
     left, cell = 138, (WIDTH - 138 - 46) / max(len(columns), 1)
     svg = Svg(name, title, description, 28 + 30 * len(rows))
     for number, column in enumerate(columns):
@@ -238,9 +239,8 @@ def heat_map(
         y = 24 + 30 * number
         svg.text(2, y + 18, label, "small")
         for place, share in enumerate(shares):
-            svg.rect(left + cell * place + 1, y, cell - 2, 26, min(1.0, 1.4 * share))
-            mark = "cell over" if share > 0.57 else "cell"
-            svg.text(left + cell * (place + 0.5), y + 18, f"{share:.2f}", mark, "middle")
+            svg.rect(left + cell * place + 1, y, cell - 2, 26, min(0.7, 1.2 * share))
+            svg.text(left + cell * (place + 0.5), y + 18, f"{share:.2f}", "cell", "middle")
         svg.text(WIDTH - 4, y + 18, end, "small", "end")
     return str(svg)
 

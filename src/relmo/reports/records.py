@@ -274,8 +274,10 @@ def describe(group: Group) -> str:
 
 
 def _setting(key: str, value: Any) -> str:  # noqa: ANN401 - any JSON
-    shown = f"{value:g}" if isinstance(value, float) else "none" if value is None else str(value)
-    return f"{key.removeprefix('input.').removeprefix('training.')} {shown}"
+    name = "λ" if key == "input.l2" else key.removeprefix("input.").removeprefix("training.")
+    if value is None:
+        return f"no {name}"
+    return f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}"
 
 
 def _by_seed(run: Run) -> tuple[int, str]:

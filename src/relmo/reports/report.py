@@ -15,7 +15,9 @@ from urllib.parse import quote
 
 from relmo.files import replacing
 from relmo.reports.blocks import (
+    NOTHING,
     Block,
+    Claim,
     Details,
     Figure,
     Paragraph,
@@ -60,10 +62,13 @@ def write_report(runs: Path, output: Path) -> dict[str, Any]:
         if path.name not in made:
             path.unlink()
     claims = [claim for section in sections for claim in section.claims]
+    paper = [claim for claim in claims if claim.is_paper]
     return {
         "records": len(records),
-        "orderings": len(claims),
-        "orderings_that_hold": sum(claim.holds for claim in claims),
+        "findings": len(paper),
+        "findings_that_hold": sum(claim.holds for claim in paper),
+        "others": len(claims) - len(paper),
+        "others_that_hold": sum(claim.holds for claim in claims if not claim.is_paper),
         "output": str(output / "index.html"),
     }
 
@@ -119,18 +124,21 @@ def _before(runs: Sequence[Run], sections: Sequence[Section]) -> list[Block]:
         "The tables and figures of Peters et al., Deep contextualized word representations (2018), "
         "with relmo's own models on open data. "
         f"Made by relmo report from {len(runs)} run records whose seals hold and nothing else. "
-        "Every number of ours leads to the record of the run that it is from; a mean leads to the "
-        "first of its runs, and the column “seeds” to each. Figures in italics are published ones; "
+        "Scores of ours lead to the record of the run that they are from; a mean leads to the "
+        "first of its runs, and the seeds of Table 1 to each; a range stands beside its mean. "
+        "Of several settings those with three seeds go before those with fewer, and among them "
+        "the development part chooses. Figures in italics are published ones; "
         "“not rerun” marks those of systems that are not part of relmo, CoVe and context2vec among "
-        "them. A verdict is yes or no as the means stand, however small the difference."
+        "them. A verdict is yes or no as the means stand, however small the difference; it says "
+        "where the ranges of the seeds overlap, or where there is one seed."
     )
-    head = "part", "orderings that hold here", "what the paper found"
+    head = "part", "of the paper's findings hold", "of others", "what the paper found"
     rows: list[list[Text | None]] = [
-        [Span(section.title, anchor=section.name), _held(section), section.paper]
+        [Span(section.title, anchor=section.name), *_held(section), section.paper]
         for section in sections
     ]
     unused = [run for run in runs if not is_task(run) and run.task not in OTHER_TASKS]
-    blocks: list[Block] = [Paragraph(about), Table("What held, and what did not.", head, rows, 3)]
+    blocks: list[Block] = [Paragraph(about), Table("What held, and what did not.", head, rows, 4)]
     if unused:
         named = (Span(f"{run.path.parent.name} ({run.task or 'no task'})", run) for run in unused)
         count = "1 record is" if len(unused) == 1 else f"{len(unused)} records are"
@@ -138,9 +146,14 @@ def _before(runs: Sequence[Run], sections: Sequence[Section]) -> list[Block]:
     return blocks
 
 
-def _held(section: Section) -> Text:
-    claims = section.claims
-    if claims:
-        return Span(f"{sum(claim.holds for claim in claims)} of {len(claims)}", kind="strong")
+def _held(section: Section) -> list[Text]:
+    """How many of the paper's claims hold, and of others."""
     has_numbers = any(isinstance(block, Table) for block in section.blocks)
-    return Span("none stated" if has_numbers else "no records yet", kind="weak")
+    if not has_numbers:
+        return [Span("no records yet", kind="weak"), NOTHING]
+    return [_count([c for c in section.claims if c.is_paper is which]) for which in (True, False)]
+
+
+def _count(claims: Sequence[Claim]) -> Text:
+    held = sum(claim.holds for claim in claims)
+    return Span(f"{held} of {len(claims)}", kind="strong") if claims else NOTHING

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean
 
 import numpy as np
@@ -11,6 +11,7 @@ from relmo.reports import paper
 from relmo.reports.blocks import (
     NOTHING,
     Block,
+    Caveat,
     Claim,
     Details,
     Figure,
@@ -25,9 +26,21 @@ from relmo.reports.blocks import (
     published,
     versus,
 )
-from relmo.reports.names import corpus, listed, mark, model_name, title
+from relmo.reports.names import (
+    NETWORKS,
+    REMARKS,
+    UNITS,
+    against,
+    corpus,
+    largest_data,
+    listed,
+    mark,
+    model_name,
+    title,
+)
 from relmo.reports.plots import Dumbbell, dumbbells
 from relmo.reports.records import (
+    ENOUGH_SEEDS,
     MODELS,
     Dataset,
     Group,
@@ -41,10 +54,11 @@ from relmo.reports.records import (
 )
 from relmo.tasks.bootstrap import Comparison, compare
 from relmo.tasks.coref.metrics import mean_f1
+from relmo.tasks.parts import PARTS
 
 HEAD = (
     "task", "model", "seeds", "development", "test", "lowest–highest", "error less by",
-    "the paper: test", "the paper: less by", "parameters", "minutes",
+    "the paper: test", "the paper: less by", "parameters", "updates", "minutes",
 )  # fmt: skip
 
 
@@ -57,13 +71,13 @@ def table_1(groups: Sequence[Group]) -> Section:
         blocks += [
             Paragraph(
                 "Rows are means over seeds, scored on the test part with the weights and the "
-                "settings that the development part chose. Scores are F1 or, for entailment, "
-                "sentiment and parts of speech, accuracy, in percent. Data and static vectors are "
-                "open ones and often smaller than the paper's, so what compares with the paper is "
-                "the error that ELMo takes away, not the score. Parameters are those that were "
-                f"trained; minutes are those of training on {listed(_hardware(whole))}. Where "
-                "SQuAD's hidden test part would stand, its development part does. A model called "
-                "tuned has read the task's training text for one epoch before (Table 7)."
+                "settings that were chosen on the development part. Scores are F1 or, for "
+                "entailment, sentiment and parts of speech, accuracy, in percent. Data and static "
+                "vectors are open ones and often smaller than the paper's, so what compares with "
+                "the paper is the error that ELMo takes away, not the score. Parameters are those "
+                "that were trained; updates and minutes those of training, with early stopping, "
+                f"on {listed(_hardware(whole))}, other runs beside it. A model called tuned has "
+                "read the task's training text for one epoch before (Table 7)."
             ),
             _pictures(whole, found),
             Table(
@@ -73,13 +87,14 @@ def table_1(groups: Sequence[Group]) -> Section:
                 num_words=2,
             ),
             *(claim for dataset in found for claim in _claims(whole, dataset)),
+            _data(whole, found),
             *(line for dataset in found for line in _bootstraps(whole, dataset)),
             *_settings(whole, found),
         ]
     return Section(
         "tasks",
         "Table 1: tasks with and without ELMo",
-        "Adding ELMo makes every task better, with 6 to 25 % less error.",
+        "Adding ELMo makes every task better, with 6 to 25 % less error in its Table 1.",
         [*blocks, *_missing(whole, found)],
     )
 
@@ -133,19 +148,43 @@ def _rows(groups: Sequence[Group], dataset: Dataset) -> Iterator[list[Text | Non
             theirs,
             reduction,
             [number(group.runs[0].record["parameters"] / 1e6, group.runs[0], ".1f"), Span(" M")],
+            _updates(group),
             number(fmean(run.record["seconds"] for run in group.runs) / 60, group.runs, ".1f"),
         ]
 
 
+def _updates(group: Group) -> Text:
+    """Mean number of updates that were made."""
+    steps = [run.record["steps"] for run in group.runs if "steps" in run.record]
+    return number(fmean(steps), group.runs, ",.0f") if steps else NOTHING
+
+
+def _data(groups: Sequence[Group], found: Sequence[Dataset]) -> Table:
+    """What the tasks learn from, and by which networks."""
+    rows: list[list[Text | None]] = []
+    for dataset in found:
+        facts = largest_data(dataset, groups)
+        file = facts.get("files", {}).get("train", {}).get("name", "")
+        first, *others = (f"{facts[part]:,}" if part in facts else "–" for part in PARTS)
+        rows.append([
+            title(dataset, groups), NETWORKS[dataset.task], f"{first} {UNITS[dataset.task]}",
+            *others, REMARKS.get(file, NOTHING),
+        ])  # fmt: skip
+    head = "task", "network", "training", "development", "test", "what the parts are"
+    return Table("Data and networks of the tasks.", head, rows, len(head))
+
+
 def _claims(groups: Sequence[Group], dataset: Dataset) -> Iterator[Claim]:
     best = chosen(groups, dataset)
+    shown = main_models(groups)
     for group in best[1:] if not best[0].elmo else ():
-        after, before = group.mean("test"), best[0].mean("test")
-        yield Claim(
-            f"{title(dataset, groups)}: {_plain(group)} above the baseline",
-            after > before,
-            versus(number(after, group.runs), number(before, best[0].runs)),
-        )
+        if group.elmo in shown:
+            yield Claim(
+                f"{title(dataset, groups)}: {_plain(group)} above the baseline",
+                group.mean("test") > best[0].mean("test"),
+                against(group, best[0], "test"),
+                dataset.task in paper.TABLE_1,
+            )
 
 
 def _bootstraps(groups: Sequence[Group], dataset: Dataset) -> Iterator[Paragraph]:
@@ -157,12 +196,16 @@ def _bootstraps(groups: Sequence[Group], dataset: Dataset) -> Iterator[Paragraph
         found = comparison(best[0], group)
         if found is not None:
             runs = [*group.runs, *best[0].runs]
+            is_least = found.p * found.num_draws < 1 + 1e-9
             yield Paragraph([
                 Span(f"{title(dataset, groups)}, {_plain(group)} against the baseline, paired "
                      f"bootstrap over {found.num_documents} documents, mean counts of seeds: "),
                 number(found.difference, runs, "+.2f"), Span(" ("),
                 number(found.low, runs, "+.2f"), Span(" to "), number(found.high, runs, "+.2f"),
-                Span("), p = "), number(found.p, runs, ".4f"), Span("."),
+                Span(f"); one-sided p {'≤' if is_least else '='} "),
+                number(found.p, runs, ".4f"),
+                Span(f" of {found.num_draws:,} draws. Means of counts, so that the difference is "
+                     "not quite that of the mean scores."),
             ])  # fmt: skip
 
 
@@ -225,7 +268,8 @@ def _trials(name: str, every: Sequence[Sequence[Group]]) -> Table:
         "lowest–highest",
         "minutes",
     )
-    return Table(f"{name}: settings by their score on the development part.", head, rows, 2)
+    caption = f"{name}: settings, those with {ENOUGH_SEEDS} seeds first, by development score."
+    return Table(caption, head, rows, 2)
 
 
 def _plain(group: Group) -> str:
@@ -259,22 +303,27 @@ def _pictures(groups: Sequence[Group], found: Sequence[Dataset]) -> Figure:
     if errors:
         drawn["tasks-errors"] = ("Error taken away by ELMo, %", errors, legend)
     pictures = {
-        name: dumbbells(name, heading, _words(rows), rows, [*marks, ("paper", "the paper")])
+        name: dumbbells(
+            name, heading, _words(rows, dict(marks)), rows, [*marks, ("paper", "the paper")]
+        )
         for name, (heading, rows, marks) in drawn.items()
     }
     return Figure(
         pictures,
         "Test scores without and with ELMo, and the percentage of the error that ELMo takes away; "
-        "rings below each row are the paper's, on its own data.",
+        "rings below each row are the paper's, on its own data. Scales do not begin at zero.",
     )
 
 
-def _words(rows: Sequence[Dumbbell]) -> str:
-    each = (f"{row.label} {' to '.join(f'{v:.1f}' for _, v in row.values)}" for row in rows)
+def _words(rows: Sequence[Dumbbell], names: Mapping[str, str]) -> str:
+    each = (
+        f"{row.label}: {', '.join(f'{names[own]} {v:.1f}' for own, v in row.values)}"
+        for row in rows
+    )
     return f"{'; '.join(each)}."
 
 
-def _missing(groups: Sequence[Group], found: Sequence[Dataset]) -> Iterator[Missing]:
+def _missing(groups: Sequence[Group], found: Sequence[Dataset]) -> Iterator[Missing | Caveat]:
     absent = [task for task in paper.TABLE_1 if task not in {dataset.task for dataset in found}]
     if absent:
         yield Missing(f"No run of {listed(absent)}.")
@@ -289,12 +338,12 @@ def _missing(groups: Sequence[Group], found: Sequence[Dataset]) -> Iterator[Miss
         if len(group.runs) == 1
     ]
     if single:
-        yield Missing(f"One seed only, so without spread: {'; '.join(single)}.")
+        yield Caveat(f"One seed only, so without spread: {'; '.join(single)}.")
     for dataset in found:
         tried = {g.elmo: len(select(groups, dataset, g.elmo)) for g in chosen(groups, dataset)}
         for model, count in tried.items():
             if count > tried.get("", count):
-                yield Missing(
+                yield Caveat(
                     f"{title(dataset, groups)}: {count} settings of {model} were tried but "
                     f"{tried['']} of the baseline, which favours {model}."
                 )

@@ -20,15 +20,26 @@ from relmo.reports.blocks import (
     Section,
     Table,
     Text,
-    number,
     published,
-    versus,
 )
-from relmo.reports.names import PLACES, listed, mean_score, model_name, title
-from relmo.reports.records import MODELS, Dataset, Group, Part, datasets, models, select
+from relmo.reports.names import PLACES, against, listed, mean_score, model_name, title
+from relmo.reports.records import (
+    ENOUGH_SEEDS,
+    MODELS,
+    Dataset,
+    Group,
+    Part,
+    datasets,
+    models,
+    select,
+)
 
 EXPECTED = "ner", "sst", "snli"
 """Tasks whose variants are asked for."""
+ALIKE = (
+    "Recipes of a row differ in nothing else; its baseline has the same without ELMo where that "
+    "was run with as many seeds, otherwise what suits it best."
+)
 PARTS: tuple[tuple[Part, str], ...] = ("dev", "development"), ("test", "test")
 
 
@@ -52,7 +63,7 @@ def table_2(groups: Sequence[Group]) -> Section:
         blocks = [
             Paragraph(
                 "A large λ keeps the layers' weights equal, a small one lets the task choose; the "
-                "top layer alone is what TagLM read. Recipes of a row differ in nothing else."
+                f"top layer alone is what TagLM read. {ALIKE}"
             ),
             _table("Table 2. Layers and their weights.", families, columns, paper.TABLE_2, groups),
             *(claim for family in families for claim in _weight_claims(family, groups)),
@@ -75,7 +86,7 @@ def table_3(groups: Sequence[Group]) -> Section:
         blocks = [
             Paragraph(
                 "ELMo beside the word vectors (input), beside what the task's encoder makes of "
-                "them (output), or both. Recipes of a row differ in nothing else."
+                f"them (output), or both. {ALIKE}"
             ),
             _table("Table 3. Where ELMo is added.", families, PLACES, paper.TABLE_3, groups),
             *(claim for family in families for claim in _place_claims(family, groups)),
@@ -105,8 +116,18 @@ def find_families(
                 own.setdefault(variant(group), group)  # the best comes first
             largest = max(families.values(), key=len, default={})
             if len(largest) > 1:
-                found.append(Family(dataset, model, baseline[0] if baseline else None, largest))
+                found.append(Family(dataset, model, _alike(baseline, largest), largest))
     return found
+
+
+def _alike(baselines: Sequence[Group], variants: Mapping[str, Group]) -> Group | None:
+    """Of baselines, the best first, the one with the recipe of the variants, or the best."""
+    recipe = next(iter(variants.values())).settings
+    for group in baselines:
+        has_seeds = len(group.runs) >= min(ENOUGH_SEEDS, len(baselines[0].runs))
+        if has_seeds and all(recipe.get(key) == value for key, value in group.settings.items()):
+            return group
+    return baselines[0] if baselines else None
 
 
 def _weighting(group: Group) -> str:
@@ -132,7 +153,7 @@ def _table(
                 for n in shown
             ]
             before: Text = mean_score(family.baseline, part) if family.baseline else NOTHING
-            which = f"{model_name(family.elmo)}, {label}"
+            which = f"{model_name(family.elmo)}{_place(family)}, {label}"
             rows.append([name, which, _seeds(family), before, *cells])
             name = None
         theirs = others.get(family.dataset.task)
@@ -142,6 +163,12 @@ def _table(
             rows.append([None, "the paper, development", NOTHING, before, *cells])
     head = ["task", "model, part", "seeds", "baseline", *(columns[n] for n in shown)]
     return Table(caption, head, rows, 2)
+
+
+def _place(family: Family) -> str:
+    """Where ELMo is added, if that is one place and not the usual one."""
+    places = {str(group.settings.get("input.place", "input")) for group in family.variants.values()}
+    return f" at {PLACES[places.pop()]}" if len(places) == 1 and places != {"input"} else ""
 
 
 def _seeds(family: Family) -> str:
@@ -165,22 +192,29 @@ def _weight_claims(family: Family, groups: Sequence[Group]) -> Iterator[Claim]:
 
 def _place_claims(family: Family, groups: Sequence[Group]) -> Iterator[Claim]:
     places = family.variants
+    is_paper = family.dataset.task in paper.TABLE_3
     if {"input", "both"} <= places.keys():
+        what, first, rest = "both places at least as good as one", "both", ["input", "output"]
         if family.dataset.task == "srl":
-            what, first, second = "input alone at least as good as both", "input", "both"
-        else:
-            what, first, second = "both places at least as good as input alone", "both", "input"
-        yield _claim(family, groups, what, places[first], places[second])
+            what, first, rest = "input alone at least as good as both", "input", ["both"]
+        others = [places[place] for place in rest if place in places]
+        second = max(others, key=lambda group: group.mean("dev"))
+        yield _claim(family, groups, what, places[first], second, is_paper)
 
 
 def _claim(
-    family: Family, groups: Sequence[Group], what: str, first: Group, second: Group
+    family: Family,
+    groups: Sequence[Group],
+    what: str,
+    first: Group,
+    second: Group,
+    is_paper: bool = True,
 ) -> Claim:
-    above, below = first.mean("dev"), second.mean("dev")
     return Claim(
         f"{title(family.dataset, groups)}, {family.elmo}, development: {what}",
-        above >= below,
-        versus(number(above, first.runs), number(below, second.runs)),
+        first.mean("dev") >= second.mean("dev"),
+        against(first, second, "dev"),
+        is_paper,
     )
 
 

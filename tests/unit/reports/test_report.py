@@ -135,7 +135,8 @@ def test_the_same_records_give_the_same_bytes_and_old_pictures_go(made, full):
     found = write_report(full.folder, made)
     assert {path.name: path.read_bytes() for path in made.iterdir()} == before
     assert found["records"] == 18
-    assert 0 < found["orderings_that_hold"] < found["orderings"]
+    assert 0 < found["findings_that_hold"] < found["findings"]
+    assert 0 < found["others_that_hold"] < found["others"]
 
 
 def test_no_path_of_the_machine_is_written(made, tmp_path):

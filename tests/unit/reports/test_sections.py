@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from relmo.reports.blocks import Details, Figure, Missing, Paragraph, Table, spans_of
+from relmo.reports.blocks import Caveat, Details, Figure, Missing, Paragraph, Table, spans_of
 from relmo.reports.efficiency import equal_share, updates_to
 from relmo.reports.records import groups_of, read_runs
 from relmo.reports.report import sections_of
@@ -31,6 +31,15 @@ def missing(section) -> str:
     return "\n".join(block.text for block in section.blocks if isinstance(block, Missing))
 
 
+def caveats(section) -> str:
+    return "\n".join(block.text for block in section.blocks if isinstance(block, Caveat))
+
+
+def section_of(runs, name):
+    (section,) = (s for s in sections_of(read_runs(runs.folder)) if s.name == name)
+    return section
+
+
 @pytest.fixture
 def sections(full):
     return {section.name: section for section in sections_of(read_runs(full.folder))}
@@ -44,7 +53,7 @@ def test_table_1_has_means_spread_and_less_error_beside_the_papers(sections):
     assert base[:9] == [
         "", f"+ {BASE}", "0 1", "91.00", "90.50", "90.00–91.00", "51.3 %", "92.22", "21 %",
     ]  # fmt: skip
-    assert base[9:] == ["1.5 M", "1.5"]
+    assert base[9:] == ["1.5 M", "500", "1.5"]
     assert small[6] == "23.1 %"
     assert f"Named entities, toy: {BASE} above the baseline: yes, 90.50 against 80.50" in sentences(
         sections["tasks"]
@@ -58,7 +67,7 @@ def test_table_1_folds_trials_away_and_says_what_was_chosen(sections):
     assert folded[1].summary == "Named entities, toy: all 6 settings that were tried"
     tried = rows(folded[1].blocks[0])
     assert [row[1] for row in tried] == [
-        "one setting", "l2 0.001, layers mix, place input (chosen)", "l2 none, layers top", "l2 1",
+        "one setting", "λ 0.001, layers mix, place input (chosen)", "no λ, layers top", "λ 1",
         "place both", "one setting",
     ]  # fmt: skip
     assert [row[3] for row in tried] == ["81.00", "91.00", "88.00", "87.00", "86.00", "86.00"]
@@ -67,8 +76,26 @@ def test_table_1_folds_trials_away_and_says_what_was_chosen(sections):
 def test_table_1_says_what_was_not_run(sections):
     found = missing(sections["tasks"])
     assert "No run of squad, snli, srl, coref, sst and sst-phrases." in found
-    assert f"One seed only, so without spread: toy (+ {SMALL})." in found
-    assert f"4 settings of {BASE} were tried but 1 of the baseline" in found
+    assert f"One seed only, so without spread: toy (+ {SMALL})." in caveats(sections["tasks"])
+    assert f"4 settings of {BASE} were tried but 1 of the baseline" in caveats(sections["tasks"])
+
+
+def test_table_1_says_what_the_data_is(sections):
+    _, data = tables(sections["tasks"])
+    assert rows(data) == [
+        ["Named entities, toy", "biLSTM, CRF", "1,000 sentences", "200", "300", "–"]
+    ]
+
+
+def test_a_verdict_says_where_seeds_could_turn_it_round(runs):
+    for seed, (none, base, small) in enumerate([(80.0, 80.5, 82.0), (81.0, 82.5, 83.0)]):
+        runs.task(f"none-{seed}", none, seed=seed)
+        runs.task(f"base-{seed}", base, seed=seed, elmo=BASE)
+        runs.task(f"small-{seed}", small, seed=seed, elmo=SMALL)
+    section = table_1(groups_of(read_runs(runs.folder)))
+    assert [line.split(": ")[-1] for line in sentences(section)] == [
+        "yes, 81.50 against 80.50 (seeds overlap)", "yes, 82.50 against 80.50",
+    ]  # fmt: skip
 
 
 def test_a_model_below_the_baseline_is_told_so(runs):
@@ -76,7 +103,7 @@ def test_a_model_below_the_baseline_is_told_so(runs):
     runs.task("base", 79.0, elmo=BASE)
     section = table_1(groups_of(read_runs(runs.folder)))
     assert sentences(section) == [
-        f"Named entities, toy: {BASE} above the baseline: no, 79.00 against 80.00"
+        f"Named entities, toy: {BASE} above the baseline: no, 79.00 against 80.00 (one seed)"
     ]
     assert rows(tables(section)[0])[1][6] == "-5.0 %"
 
@@ -99,7 +126,7 @@ def test_coreference_is_compared_document_by_document(runs):
     section = table_1(groups_of(read_runs(runs.folder)))
     found = [text(b.text) for b in section.blocks if isinstance(b, Paragraph)][-1]
     assert "paired bootstrap over 5 documents" in found
-    assert "+25.00 (+25.00 to +25.00), p = 0.0001." in found
+    assert "+25.00 (+25.00 to +25.00); one-sided p ≤ 0.0001 of 10,000 draws." in found
 
 
 def test_without_counts_there_is_no_bootstrap(runs):
@@ -120,19 +147,29 @@ def test_table_2_compares_recipes_that_differ_in_their_layers_alone(sections):
     assert found[1][4] == "88.00"
     assert sentences(section) == [
         f"Named entities, toy, {BASE}, development: the mix (λ = 0.001) at least as good as the "
-        "top layer alone: yes, 91.00 against 88.00"
+        "top layer alone: yes, 91.00 against 88.00 (one seed)"
     ]
     assert "on sst and snli" in missing(section)
     assert "not run with λ = 0.1 and λ = 0.01" in missing(section)
+
+
+def test_the_baseline_of_a_comparison_has_the_same_recipe_if_it_was_run(runs):
+    runs.task("none-best", 80.0, dev=80.0, model_dropout=0.2)
+    runs.task("none-alike", 79.0, dev=79.0)
+    runs.task("mix", 90.0, dev=90.0, elmo=BASE, place="output")
+    runs.task("top", 88.0, dev=88.0, elmo=BASE, place="output", layers="top")
+    first = rows(tables(section_of(runs, "layers"))[0])[0]
+    assert first[1:4] == [f"+ {BASE} at output, development", "1", "79.00"]
 
 
 def test_table_3_compares_places(sections):
     section = sections["places"]
     assert rows(tables(section)[0])[0][4:] == ["91.00 91.0–91.0", "86.00", "–"]
     assert sentences(section) == [
-        f"Named entities, toy, {BASE}, development: both places at least as good as input alone: "
-        "no, 86.00 against 91.00"
+        f"Named entities, toy, {BASE}, development: both places at least as good as one: "
+        "no, 86.00 against 91.00 (one seed)"
     ]
+    assert not section.claims[0].is_paper  # its Table 3 has other tasks
     assert "not run with output" in missing(section)
 
 
@@ -150,14 +187,18 @@ def test_figure_1_has_shares_and_updates(sections):
     section = sections["efficiency"]
     shares, updates = tables(section)
     assert [row[0] for row in rows(shares)] == ["1 %", "10 %", "100 %"]
-    assert rows(shares)[1] == ["10 %", "40.00", "1", "82.00", "1", "> 100 %", "–", "–", "–"]
+    assert rows(shares)[1] == [
+        "10 %", "2 epochs", "40.00", "1", "82.00", "1", "> 100 %", "–", "–", "–",
+    ]  # fmt: skip
     assert rows(updates) == [
         ["Named entities, toy", f"+ {BASE}", "81.00", "400", "200", "50 %"],
     ]
     assert sentences(section) == [
         f"Named entities, toy: {BASE} with 10 % of the data at least as good as the baseline with "
-        "all of it: yes, 82.00 against 80.50"
+        "all of it: yes, 82.00 against 80.50 (one seed)"
     ]
+    assert not section.claims[0].is_paper
+    assert f"No curves in the records of Named entities, toy (+ {SMALL})." in missing(section)
     assert "not run with 2 %, 5 %, 20 % and 50 % of the data" in missing(section)
 
 
@@ -175,11 +216,31 @@ def test_what_a_share_is_worth_stands_in_figure_1(runs):
     for share, none, base in ((0.01, 50.0, 40.0), (0.1, 70.0, 75.0), (1.0, 80.0, 85.0)):
         runs.task(f"none-{share}", none, task="srl", share=share)
         runs.task(f"base-{share}", base, task="srl", share=share, elmo=BASE)
-    (section,) = (s for s in sections_of(read_runs(runs.folder)) if s.name == "efficiency")
-    assert [row[5] for row in rows(tables(section)[0])] == ["< 1 %", "32 %", "> 100 %"]
+    section = section_of(runs, "efficiency")
+    assert [row[6] for row in rows(tables(section)[0])] == ["< 1 %", "32 %", "> 100 %"]
     assert f"Semantic roles, toy: {BASE} with 1 % of the data at least as good as the baseline " \
-        "with 10 %: no, 40.00 against 70.00" in sentences(section)  # fmt: skip
+        "with 10 %: no, 40.00 against 70.00 (one seed)" in sentences(section)  # fmt: skip
     assert "Semantic roles" not in missing(section)  # all shares are asked of ner and sst alone
+
+
+def test_points_that_were_best_at_their_last_update_are_named(runs):
+    runs.task("none", 50.0, share=0.1, best_step=500)
+    runs.task("base", 60.0, share=0.1, elmo=BASE)
+    assert caveats(section_of(runs, "efficiency")) == (
+        "Named entities, toy: all runs were best at their last update, so that more might be "
+        "better: 10 % of the baseline."
+    )
+
+
+def test_fewer_updates_are_the_papers_finding_on_semantic_roles(runs):
+    runs.task("none", 80.0, dev=81.0, task="srl")
+    runs.task("base", 90.0, dev=91.0, task="srl", elmo=BASE, curve=CURVE)
+    runs.task(
+        "small", 79.0, dev=80.0, task="srl", elmo=SMALL, curve={"step": [9], "dev_f1": [80.0]}
+    )
+    first, second = section_of(runs, "efficiency").claims
+    assert (first.verdict, text(first.figures), first.is_paper) == ("yes", "200 against 400", True)
+    assert (second.verdict, text(second.figures)) == ("no", "never")
 
 
 def test_a_task_that_is_not_the_papers_stands_without_its_figures(runs):
@@ -199,8 +260,7 @@ def test_updates_until_a_score_that_is_never_reached(runs):
 
 
 def updates_of(runs):
-    (section,) = (s for s in sections_of(read_runs(runs.folder)) if s.name == "efficiency")
-    return rows(tables(section)[-1])
+    return rows(tables(section_of(runs, "efficiency"))[-1])
 
 
 CURVE = {"step": [100, 200], "dev_f1": [80.0, 85.0]}
@@ -229,7 +289,7 @@ def test_settings_that_stand_for_others_in_updates_are_named(runs):
     runs.task("none", 80.0, dev=81.0)
     runs.task("base", 90.0, dev=91.0, elmo=BASE)
     runs.task("equal", 89.0, dev=90.0, elmo=BASE, l2=1.0, curve=CURVE)
-    assert [row[1] for row in updates_of(runs)] == [f"+ {BASE} (l2 1)"]
+    assert [row[1] for row in updates_of(runs)] == [f"+ {BASE} (λ 1)"]
 
 
 def test_figure_2_has_the_mixes_that_the_development_part_chose(sections):
@@ -264,8 +324,8 @@ def test_table_5_has_every_set_and_what_was_not_rerun(sections):
     assert sentences(sections["senses"]) == [
         f"WSD, {BASE}: layer 2 above layer 1: yes, 67.10 against 65.90",
         f"WSD, {BASE}: layer 2 above layer 1 by the nearest centroid: no, 63.00 against 64.00",
-        f"WSD, {BASE}: best layer (2) at least 1.5 points above the most frequent sense (our "
-        "goal): yes, 67.10 against 65.50",
+        f"WSD, {BASE}: best layer (2) at least 1.5 points above the most frequent sense: yes, "
+        "67.10 against 65.50",
     ]
 
 
