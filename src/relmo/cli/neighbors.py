@@ -22,8 +22,12 @@ Word = Annotated[str, typer.Argument(metavar="WORD", help="A word of the sentenc
 Sentence = Annotated[str, typer.Argument(metavar="SENTENCE", help="The word in its context.")]
 Corpus = Annotated[Path, typer.Option(help="Text to look in: a file, plain or packed.")]
 Count = Annotated[int, typer.Option("-k", "--count", min=1, help="How many are shown.")]
-Layer = Annotated[int | None, typer.Option(help="Whose vectors are compared; the top one.")]
-AnyWord = Annotated[bool, typer.Option(help="Compare with all words of the corpus.")]
+Layer = Annotated[
+    int | None, typer.Option(help="Whose vectors are compared, instead of sense vectors.")
+]
+AnyWord = Annotated[
+    bool, typer.Option(help="Compare with all words of the corpus, by the top layer.")
+]
 Output = Annotated[Path | None, typer.Option(help="Folder for the record, run.json.")]
 
 
@@ -48,9 +52,11 @@ def neighbors(
     if output is not None and (output / "run.json").exists():
         raise ConfigError(f"{output} holds a finished run; choose another folder")
     elmo = Elmo.from_pretrained(model)
-    layer = elmo.config.num_layers - 1 if layer is None else layer
-    if not 0 <= layer < elmo.config.num_layers:
-        raise ConfigError(f"layer is {layer}; the model has 0 to {elmo.config.num_layers - 1}")
+    top = elmo.config.num_layers - 1
+    if layer is None and any_word:
+        layer = top
+    if layer is not None and not 0 <= layer <= top:
+        raise ConfigError(f"layer is {layer}; the model has 0 to {top}")
     words = [token.text for token in elmo.tokens(sentence)]
     position = find_position(words, word)
     files = find_files([corpus])
@@ -83,7 +89,8 @@ def neighbors(
         say({"word": word, "sentence": " ".join(words), "layer": layer, **result}, as_json=True)
         return
     console = Console(soft_wrap=True, highlight=False)
-    table = Table("cosine", f"{word!r} in context, layer {layer}", title_justify="left")
+    by = "sense vectors" if layer is None else f"layer {layer}"
+    table = Table("cosine", f"{word!r} in context, by {by}", title_justify="left")
     for occurrence in found:
         shown = Text(" ").join(
             Text(w, style="bold" if i == occurrence.position else "")

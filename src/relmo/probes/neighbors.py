@@ -1,8 +1,9 @@
 """Nearest occurrences of a word in context, beside the nearest words without it (Table 4).
 
-The query is one occurrence: a word of a sentence. Its vector in a layer is compared with that of
-the same word wherever it stands in a corpus, or with those of all words there. Beside it stand the
-words whose vectors without context, layer 0, are nearest: these know one "play" for all.
+The query is one occurrence: a word of a sentence. Its vector is compared with that of the same
+word wherever it stands in a corpus, by sense vectors (nn/senses.py) or those of a layer, or with
+all words there. Beside it stand the words whose vectors without context, layer 0, are nearest:
+these know one "play" for all.
 
 Shapes: N occurrences of one sentence, D width.
 """
@@ -10,16 +11,21 @@ Shapes: N occurrences of one sentence, D width.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from relmo.elmo import Elmo
 from relmo.errors import TextError
 from relmo.nn.pooling import normalize
 
 Words = Sequence[str]
+TOGETHER = 512
+"""Sentences whose sense vectors are held at a time."""
 
 
 @dataclass(frozen=True, order=True)
@@ -63,12 +69,15 @@ def nearest_occurrences(
         words: the sentence.
         position: of the word in it.
         corpus: sentences, read once; the sentence itself is passed over.
-        layer: whose vectors are compared; the top one unless given.
+        layer: whose vectors are compared; sense vectors unless given.
         count: how many are wanted.
-        any_word: compare with all words, not with the same word alone.
+        any_word: compare with all words, not with the same word alone, for which sense vectors
+            are made; so by the top layer unless another is given.
     """
-    layer = elmo.config.num_layers - 1 if layer is None else layer
-    query = normalize(elmo.embed([list(words)], layers=layer)[0][position])  # (D,)
+    if any_word and layer is None:
+        layer = elmo.config.num_layers - 1
+    (own,) = _vectors(elmo, [list(words)], layer)
+    query = normalize(own[position])  # (D,)
     asked = words[position].lower()
 
     def places(sentence: Words) -> list[int]:
@@ -85,7 +94,7 @@ def nearest_occurrences(
                 yield list(sentence)
 
     best: list[Occurrence] = []
-    for number, vectors in enumerate(elmo.embed_stream(with_it(), layers=layer)):  # (T, D)
+    for number, vectors in enumerate(_vectors(elmo, with_it(), layer)):  # (T, D)
         sentence = kept[number]
         found = places(sentence)  # (N,)
         cosines = normalize(vectors[found]) @ query  # (N,)
@@ -93,6 +102,18 @@ def nearest_occurrences(
         best = heapq.nlargest(count, [*best, *here])
         kept[number] = ()  # only the best are held
     return best
+
+
+def _vectors(
+    elmo: Elmo, sentences: Iterable[list[str]], layer: int | None
+) -> Iterator[NDArray[np.floating[Any]]]:
+    """(T, D) vectors of each sentence, of a layer or, for None, sense vectors."""
+    if layer is not None:
+        yield from elmo.embed_stream(sentences, layers=layer)
+        return
+    waiting = iter(sentences)
+    while part := list(islice(waiting, TOGETHER)):
+        yield from elmo.sense_vectors(part)
 
 
 def nearest_words(

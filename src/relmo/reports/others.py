@@ -44,14 +44,24 @@ TEXTS = {
 
 def table_4(runs: Sequence[Run]) -> Section:
     """Neighbours."""
-    found = sorted(_of(runs, "neighbors"), key=lambda run: (str(run.record["word"]), _order(run)))
-    gaps = _without(found, "neighbours (`relmo neighbors`)")
+    found = sorted(_of(runs, "neighbors"), key=_order)
+    asked: dict[tuple[str, str], list[Run]] = {}
+    for run in found:
+        asked.setdefault((str(run.record["word"]), _line(run.record["sentence"])), []).append(run)
+    about = (
+        "Where else in a text a word stands as it stands in a sentence. By layer 2 is the paper's "
+        "way; sense vectors are what both language models expect at the place beside the layers "
+        "there (Elmo.sense_vectors). Without context: the nearest words by layer 0, which has one "
+        "vector for all meanings."
+    )
+    tables = (_neighbours(word, line, asked[word, line]) for word, line in sorted(asked))
+    blocks: list[Block] = [Paragraph(about), *tables, *_thanks(found)] if found else []
     return Section(
         "neighbours",
         "Table 4: neighbours of a word",
         "A static vector's neighbours are spread over a word's meanings; a context's neighbours "
         "have the same meaning and part of speech.",
-        [*map(_neighbours, found), *_thanks(found), *gaps],
+        [*blocks, *_without(found, "neighbours (`relmo neighbors`)")],
     )
 
 
@@ -61,23 +71,24 @@ def _thanks(found: Sequence[Run]) -> Iterator[Paragraph]:
         yield Paragraph("The sentences are by the authors of Wikipedia, under CC BY-SA 3.0.")
 
 
-def _neighbours(run: Run) -> Table:
-    word, results = str(run.record["word"]), run.results
-    theirs = paper.NEIGHBOURS.get(word)
+def _neighbours(word: str, sentence: str, runs: Sequence[Run]) -> Table:
+    """Of a word in a sentence: by each model and way, and without context."""
     rows: list[list[Text | None]] = []
-    words = [_scored(Span(str(near), run), cosine) for near, cosine in results.get("static", [])]
-    if words:
-        rows.append([f"{word}, static vectors", join(words)])
-    for sentence, cosine, position in results.get("context", []):
-        label = None if rows[int(bool(words)) :] else f"{word} in: {_line(run.record['sentence'])}"
-        rows.append([label, _scored(_marked(run, sentence, int(position)), cosine)])
-    if theirs:
-        rows.append([f"{word}, GloVe, in the paper", join(map(published, theirs))])
-    model = f", {run.elmo}" if run.elmo else ""
-    head = "of", "nearest, with cosine"
-    sentence = _line(run.record["sentence"])
-    caption = f"Table 4. Neighbours of “{word}” in “{sentence}”{model}."
-    return Table(caption, head, rows, num_words=2)
+    for run in runs:
+        layer = run.record.get("layer")
+        way = "sense vectors" if layer is None else f"layer {layer}"
+        label: str | None = f"{run.elmo}, by {way}"
+        for near, cosine, position in run.results.get("context", []):
+            rows.append([label, _scored(_marked(run, near, int(position)), cosine)])
+            label = None
+    for run in {run.elmo: run for run in runs}.values():
+        near_words = run.results.get("static", [])
+        words = [_scored(Span(str(near), run), cosine) for near, cosine in near_words]
+        rows += [[f"{run.elmo}, without context", join(words)]] if words else []
+    if word in paper.NEIGHBOURS:
+        rows.append(["GloVe, in the paper", join(map(published, paper.NEIGHBOURS[word]))])
+    head = "compared by", "nearest, with cosine"
+    return Table(f"Table 4. Neighbours of “{word}” in “{sentence}”", head, rows, num_words=2)
 
 
 def _scored(text: Text, cosine: float) -> list[Span]:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from relmo.errors import TextError
+from relmo.probes import neighbors
 from relmo.probes.neighbors import find_position, nearest_occurrences, nearest_words
 
 CORPUS = [
@@ -22,12 +23,17 @@ def cosine(a, b):
 
 
 @pytest.mark.parametrize("layer", [0, 1, 2, None])
-def test_occurrences_are_those_that_cosines_by_hand_give(tiny, layer):
+def test_occurrences_are_those_that_cosines_by_hand_give(tiny, layer, monkeypatch):
+    monkeypatch.setattr(neighbors, "TOGETHER", 2)  # so that the corpus is read in parts
+
+    def vectors(sentence):
+        return (
+            tiny.sense_vectors([sentence])[0] if layer is None else tiny.embed([sentence])[0][layer]
+        )
+
     found = nearest_occurrences(tiny, QUERY, 1, CORPUS, layer=layer)
-    k = 2 if layer is None else layer
-    query = tiny.embed([QUERY])[0][k, 1]
     by_hand = {
-        (tuple(s), i): cosine(query, tiny.embed([s])[0][k, i])
+        (tuple(s), i): cosine(vectors(QUERY)[1], vectors(s)[i])
         for s in CORPUS
         for i, word in enumerate(s)
         if word.lower() == "play"
@@ -51,6 +57,8 @@ def test_the_sentence_itself_is_passed_over_and_count_bounds(tiny):
 def test_all_words_may_be_compared(tiny):
     found = nearest_occurrences(tiny, QUERY, 1, CORPUS, count=99, any_word=True)
     assert len(found) == sum(len(s) for s in {tuple(s) for s in CORPUS})
+    by_layer = nearest_occurrences(tiny, QUERY, 1, CORPUS, layer=2, count=99, any_word=True)
+    assert found == by_layer  # sense vectors are for one word, so the top layer it is
 
 
 def test_a_corpus_without_the_word_has_none(tiny):

@@ -306,11 +306,24 @@ def test_figure_2_has_the_mixes_that_the_development_part_chose(sections):
 
 def test_table_4_has_words_and_sentences(sections):
     (table,) = tables(sections["neighbours"])
+    assert table.caption == "Table 4. Neighbours of “play” in “a good play”"
     assert rows(table)[:2] == [
-        ["play, static vectors", "plays 0.71, game|s 0.60"],
-        ["play in: a good play", "<i> play here 0.80"],
+        [f"{BASE}, by sense vectors", "<i> play here 0.80"],
+        [f"{BASE}, without context", "plays 0.71, game|s 0.60"],
     ]
     assert rows(table)[2][1].startswith("playing, game")
+
+
+def test_neighbours_in_one_sentence_stand_together(runs):
+    for model, layer in ((BASE, 2), (BASE, None), (SMALL, 2)):
+        near = {"static": [["plays", 0.7]], "context": [["a play", 0.8, 1], ["one play", 0.7, 1]]}
+        asked = {"word": "play", "sentence": "the play", "layer": layer}
+        runs.other(f"{model}-{layer}", "neighbors", near, model, **asked)
+    (table,) = tables(section_of(runs, "neighbours"))
+    assert [row[0] for row in rows(table)] == [
+        f"{BASE}, by layer 2", "", f"{BASE}, by sense vectors", "", f"{SMALL}, by layer 2", "",
+        f"{BASE}, without context", f"{SMALL}, without context", "GloVe, in the paper",
+    ]  # fmt: skip
 
 
 def test_table_5_has_every_set_and_what_was_not_rerun(sections):
