@@ -76,6 +76,8 @@ def test_neighbors_do_not_write_over_a_record(run, model, tmp_path):
     first = run(*call, "--json")
     assert first.returncode == 0, first.stderr
     assert len(json.loads(first.stdout)["context"]) == 2
+    shown = run(*call[:-2])
+    assert b"[play]" in shown.stdout  # a pipe has no bold letters
     again = run(*call)
     assert again.returncode == 2
     assert b"holds a finished run; choose another folder" in again.stderr

@@ -26,7 +26,7 @@ class Runs:
         """A run of a task; `more` are values of the recipe's input, or of the record itself."""
         record = {
             key: more.pop(key)
-            for key in ("curve", "test_counts", "mixes", "best_step")
+            for key in ("curve", "test_counts", "mixes", "best_step", "vectors")
             if key in more
         }
         files = {

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated
+import warnings
+from typing import Annotated, TextIO
 
 import typer
 from rich.console import Console
@@ -71,6 +72,7 @@ def _options(
 
 def main(args: list[str] | None = None) -> None:
     """Run the command line; every error that a user can mend is one line on standard error."""
+    warnings.showwarning = _warn
     try:
         app(args)
     except RelmoError as error:
@@ -84,6 +86,18 @@ def main(args: list[str] | None = None) -> None:
     except OSError as error:  # standard output is full or closed
         Console(stderr=True, soft_wrap=True, highlight=False, markup=False).print(f"relmo: {error}")
         sys.exit(1)
+
+
+def _warn(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """A warning as a line: where in the code it arose says nothing to who typed a command."""
+    Console(stderr=True, soft_wrap=True, highlight=False, markup=False).print(f"relmo: {message}")
 
 
 if __name__ == "__main__":

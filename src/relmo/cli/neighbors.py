@@ -20,7 +20,7 @@ MOST_WORDS = 20_000
 
 Word = Annotated[str, typer.Argument(metavar="WORD", help="A word of the sentence.")]
 Sentence = Annotated[str, typer.Argument(metavar="SENTENCE", help="The word in its context.")]
-Corpus = Annotated[Path, typer.Option(help="Text to look in: a file, plain or packed.")]
+Corpus = Annotated[Path, typer.Option(help="Text to look in: a file, maybe packed, or a folder.")]
 Count = Annotated[int, typer.Option("-k", "--count", min=1, help="How many are shown.")]
 Layer = Annotated[
     int | None, typer.Option(help="Whose vectors are compared, instead of sense vectors.")
@@ -92,8 +92,9 @@ def neighbors(
     by = "sense vectors" if layer is None else f"layer {layer}"
     table = Table("cosine", f"{word!r} in context, by {by}", title_justify="left")
     for occurrence in found:
+        marks = "{}" if console.is_terminal else "[{}]"  # letters in bold need a terminal
         shown = Text(" ").join(
-            Text(w, style="bold" if i == occurrence.position else "")
+            Text(marks.format(w), style="bold") if i == occurrence.position else Text(w)
             for i, w in enumerate(occurrence.words)
         )
         table.add_row(f"{occurrence.cosine:.3f}", shown)

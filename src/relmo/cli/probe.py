@@ -50,7 +50,7 @@ def probe(
     from relmo.elmo import Elmo
     from relmo.probes.run import check_probe, run_probe
 
-    check_probe(name, data, output)
+    check_probe(name, data, output, vectors, cache, seed)
     elmo = Elmo.from_pretrained(model, precision=precision)  # type: ignore[arg-type]
     results = run_probe(name, elmo, data, output=output, vectors=vectors, cache=cache, seed=seed)
     if as_json:

@@ -81,7 +81,9 @@ def measure_layers(elmo: Elmo, sentences: Sequence[Words], seed: int = 0) -> dic
             "explained_variance": [explained_variance(vectors[each]) for each in rows],
             "anisotropy": [mean_cosine(units[some])],
         }
-        results |= {f"{name}_layer_{layer}": float(np.mean(v)) for name, v in values.items()}
+        results |= {
+            f"{name}_layer_{layer}": round(float(np.mean(v)), 6) for name, v in values.items()
+        }
     return results | {"words": float(len(rows)), "tokens": float(table.shape[1])}
 
 

@@ -53,13 +53,22 @@ def read_layers(
     if cache is None:
         return _fill(elmo, pairs, np.empty(shape, np.float16))
     place = cache / f"{_key(elmo, pairs)}.npy"
-    if not place.is_file():
+    table = _kept(place, shape)
+    if table is None:
         make_folder(cache)
-        made = _fill(elmo, pairs, np.empty(shape, np.float16))
+        table = _fill(elmo, pairs, np.empty(shape, np.float16))
         with replacing(place, ADVICE) as temporary, temporary.open("wb") as file:
-            np.save(file, made)  # to a file: given a name it would add a suffix
-    table: Table = np.load(place)
+            np.save(file, table)  # to a file: given a name it would add a suffix
     return table
+
+
+def _kept(place: Path, shape: tuple[int, ...]) -> Table | None:
+    """A table of an earlier time; None if there is none, or a broken one, which is made again."""
+    try:
+        table: Table = np.load(place)
+    except (FileNotFoundError, ValueError, EOFError):
+        return None
+    return table if table.shape == shape and table.dtype == np.float16 else None
 
 
 def readings(num_layers: int) -> list[str]:

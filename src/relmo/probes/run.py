@@ -47,7 +47,7 @@ def run_probe(
         cache: folder where the layers of the data are kept for the next time; nowhere unless given.
         seed: of what is trained.
     """
-    check_probe(name, data, output)
+    check_probe(name, data, output, vectors, cache, seed)
     begun = time.monotonic()
     outcome = PROBES[name](elmo, data, vectors=vectors, cache=cache, seed=seed)
     if output is not None:
@@ -66,7 +66,14 @@ def run_probe(
     return outcome.results
 
 
-def check_probe(name: str, data: Path, output: Path | None) -> None:
+def check_probe(
+    name: str,
+    data: Path,
+    output: Path | None = None,
+    vectors: Path | None = None,
+    cache: Path | None = None,
+    seed: int = 0,
+) -> None:
     """Raise ConfigError for a call that cannot work, before a model is read for it."""
     if name not in PROBES:
         near = get_close_matches(name, PROBES, 1)
@@ -74,5 +81,12 @@ def check_probe(name: str, data: Path, output: Path | None) -> None:
         raise ConfigError(f"no probe {name!r}; {hint}")
     if not data.is_dir():
         raise ConfigError(f"{data} is no folder; give the one that holds the data's files")
+    if seed < 0:
+        raise ConfigError(f"seed is {seed}; 0 or more is needed")
+    if vectors is not None and not vectors.is_file():
+        raise ConfigError(f"{vectors}: no such file; give one of static vectors")
+    for folder in (output, cache):
+        if folder is not None and folder.exists() and not folder.is_dir():
+            raise ConfigError(f"{folder} is no folder; choose another place")
     if output is not None and (output / "run.json").exists():
         raise ConfigError(f"{output} holds a finished run; choose another folder")

@@ -120,6 +120,12 @@ class _Probe:
         self.instances = {name: instances_of(found) for name, found in sets.items()}
         self.tests = [name for name in sets if name != TRAIN]
         self.dev_rows = _held_out(sets[TRAIN], settings.held_out)
+        if not self.dev_rows:
+            documents = len({sentence.document for sentence in sets[TRAIN]})
+            raise ConfigError(
+                f"{TRAIN}{DATA} holds {documents} documents; every {settings.held_out}th is held "
+                f"out to choose the rule, so {settings.held_out} or more are needed"
+            )
         self.dev = [self.instances[TRAIN][row] for row in self.dev_rows]
         numbered, out = list(enumerate(self.instances[TRAIN])), set(self.dev_rows)
         self.senses = Senses(numbered, wordnet)

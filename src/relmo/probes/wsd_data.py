@@ -70,6 +70,8 @@ def read_wordnet(path: Path) -> dict[Entry, list[str]]:
             what = "a sense key, a synset, the sense's number and its count are needed"
             raise DataError(path, number, f"{what}; is this WordNet's index.sense?")
         numbered[lemma, SENSE_TYPES[rest[0]]].append((int(cells[2]), cells[0]))
+    if not numbered:
+        raise DataError(path, 1, "no sense stands there; is this WordNet's index.sense?")
     return {entry: [key for _, key in sorted(senses)] for entry, senses in numbered.items()}
 
 

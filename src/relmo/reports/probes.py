@@ -6,6 +6,7 @@ the set that was scored, the measure, the method.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -126,9 +127,9 @@ def table_6(runs: Sequence[Run]) -> Section:
     if probes:
         blocks = [
             Paragraph(
-                "Accuracy of a linear classifier on one layer. Ours is of the universal tags of "
-                "UD English EWT, the paper's of the Penn Treebank: orderings compare, figures "
-                "do not."
+                "Accuracy of a linear classifier on one layer. Ours is of universal tags, in our "
+                "records those of UD English EWT, the paper's of the Penn Treebank: orderings "
+                "compare, figures do not."
             ),
             _picture("pos", "Parts of speech, accuracy", probes, paper.POS_LAYERS),
             *(_table("Table 6. Parts of speech", p, _published_tags(p)) for p in probes),
@@ -164,18 +165,26 @@ def word_in_context(runs: Sequence[Run]) -> Section:
 
 
 def find_probes(runs: Sequence[Run], task: str) -> list[Probe]:
-    """One of each model, precision and set of weights; runs that differ in their seed together."""
-    found: dict[tuple[str, str, str], list[Run]] = {}
+    """One of each model, precision, set of weights and data; runs of other seeds together."""
+    found: dict[tuple[str, ...], list[Run]] = {}
     for run in runs:
         if run.task == task:
             mark = str((run.record.get("elmo") or {}).get("fingerprint", ""))
-            key = run.elmo, str(run.record.get("precision", "")), mark
+            data = json.dumps(run.record.get("data", {}).get("files", {}), sort_keys=True)
+            key = run.elmo, str(run.record.get("precision", "")), mark, data
             found.setdefault(key, []).append(run)
-    names = [name for name, _, _ in found]
+    names = [key[0] for key in found]
     return [
-        _probe(key[0] if names.count(key[0]) == 1 else f"{key[0]} ({key[1]} {key[2][:8]})", own)
+        _probe(_label(own[0]) if names.count(key[0]) > 1 else key[0], own)
         for key, own in sorted(found.items(), key=lambda item: (model_order(item[0][0]), item[0]))
     ]
+
+
+def _label(run: Run) -> str:
+    """The name of a model of which there are several probes, and what sets this one apart."""
+    facts, data = run.record.get("elmo") or {}, run.record.get("data", {})
+    apart = run.record.get("precision"), str(facts.get("fingerprint", ""))[:8], data.get("name")
+    return f"{run.elmo} ({' '.join(str(each) for each in apart if each)}, {run.path.parent.name})"
 
 
 def _probe(label: str, runs: Sequence[Run]) -> Probe:

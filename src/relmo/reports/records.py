@@ -142,7 +142,7 @@ class Group:
 def read_runs(folder: Path) -> list[Run]:
     """Every run.json below a folder, by path; broken ones are named and none is used then."""
     if not folder.is_dir():
-        raise ConfigError(f"{folder}: no such folder; give one that holds runs")
+        raise ConfigError(f"{folder} is no folder; give one that holds runs")
     paths = sorted(folder.rglob("run.json"), key=lambda path: path.as_posix())
     if not paths:
         raise ConfigError(f"{folder}: holds no run.json; give a folder that holds runs")
@@ -165,16 +165,20 @@ def is_task(run: Run) -> bool:
 
 
 def groups_of(runs: Iterable[Run]) -> list[Group]:
-    """Runs of tasks together where they differ in their seed alone, in fixed order."""
-    found: dict[str, list[Run]] = {}
-    for run in filter(is_task, runs):
+    """Runs of tasks together where they differ in their seed alone, in fixed order.
+
+    Of copies, runs with the same seed as well, the first by path counts.
+    """
+    found: dict[str, dict[int, Run]] = {}
+    for run in sorted(filter(is_task, runs), key=_by_seed):
         mark = (run.record.get("elmo") or {}).get("fingerprint", "")
-        parts = [vars(dataset_of(run)), run.elmo, mark, run.share, run.settings]
-        found.setdefault(json.dumps(parts, sort_keys=True), []).append(run)
-    groups = [
-        Group(dataset_of(runs[0]), runs[0].elmo, runs[0].share, tuple(sorted(runs, key=_by_seed)))
-        for _, runs in sorted(found.items())
-    ]
+        vectors = (run.record.get("vectors") or {}).get("sha256", "")
+        parts = [vars(dataset_of(run)), run.elmo, mark, vectors, run.share, run.settings]
+        found.setdefault(json.dumps(parts, sort_keys=True), {}).setdefault(run.seed, run)
+    groups = []
+    for _, by_seed in sorted(found.items()):
+        own = tuple(by_seed.values())
+        groups.append(Group(dataset_of(own[0]), own[0].elmo, own[0].share, own))
     return sorted(
         groups, key=lambda group: (*dataset_order(group.dataset), model_order(group.elmo))
     )
@@ -268,7 +272,8 @@ def describe(group: Group) -> str:
         parts.append(f"{settings['model.maxout_norm']} norm")
     if "optimizer.learning_rate" in settings:
         parts.append(f"rate {settings['optimizer.learning_rate']:g}")
-    for key, unit in ("training.epochs", "epochs"), ("training.minutes", "minutes"):
+    ends = {"steps": "updates", "epochs": "epochs", "minutes": "minutes"}
+    for key, unit in ((f"training.{name}", unit) for name, unit in ends.items()):
         parts += [f"at most {has(key):g} {unit}"] if has(key) else []
     return ", ".join(parts)
 

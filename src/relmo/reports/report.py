@@ -8,11 +8,13 @@ The same records give the same bytes: nothing in it is of the day or the machine
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from relmo.errors import ConfigError
 from relmo.files import replacing
 from relmo.reports.blocks import (
     NOTHING,
@@ -54,13 +56,13 @@ def write_report(runs: Path, output: Path) -> dict[str, Any]:
     records = read_runs(runs)
     sections = sections_of(records)
     made = _render(records, sections, output)
+    earlier = _pictures_of(output)
     make_folder(output)
     for name, text in made.items():
         with replacing(output / name) as temporary:
             temporary.write_text(text, encoding="utf-8")
-    for path in output.glob("*.svg"):
-        if path.name not in made:
-            path.unlink()
+    for name in earlier - made.keys():
+        (output / name).unlink(missing_ok=True)
     claims = [claim for section in sections for claim in section.claims]
     paper = [claim for claim in claims if claim.is_paper]
     return {
@@ -71,6 +73,21 @@ def write_report(runs: Path, output: Path) -> dict[str, Any]:
         "others_that_hold": sum(claim.holds for claim in claims if not claim.is_paper),
         "output": str(output / "index.html"),
     }
+
+
+def _pictures_of(output: Path) -> set[str]:
+    """Pictures of the report that stands in a folder; files of something else are an error."""
+    text = output / "report.md"
+    own = text.read_text("utf-8", "replace") if text.is_file() else ""
+    is_report = own.startswith(f"# {TITLE}\n")
+    if not is_report and any((output / name).exists() for name in ("report.md", "index.html")):
+        raise ConfigError(
+            f"{output} holds a report.md or index.html that is not of relmo report; choose another "
+            f"folder"
+        )
+    return (
+        set(re.findall(r"^!\[.*\]\(([\w.-]+\.svg)\)$", own, re.MULTILINE)) if is_report else set()
+    )
 
 
 def make_report(runs: Path, output: Path) -> dict[str, str]:

@@ -126,7 +126,7 @@ def _rows(groups: Sequence[Group], dataset: Dataset) -> Iterator[list[Text | Non
     others = paper.TABLE_1.get(dataset.task)
     for group in best:
         less: Text = NOTHING
-        if group.elmo and baseline:
+        if group.elmo and baseline and baseline.mean("test") < 100:
             value = error_reduction(baseline.mean("test"), group.mean("test"))
             less = number(value, [*group.runs, *baseline.runs], ".1f", "strong")
             less = [less, Span(" %")]
@@ -291,11 +291,13 @@ def _pictures(groups: Sequence[Group], found: Sequence[Dataset]) -> Figure:
         values = [(mark(group.elmo), group.mean("test")) for group in best]
         theirs = (float(others.baseline), float(others.elmo)) if others else ()
         scores.append(Dumbbell(name, values, theirs))
+        before = 100.0 if best[0].elmo else best[0].mean("test")
         less = [
-            (mark(group.elmo), error_reduction(best[0].mean("test"), group.mean("test")))
+            (mark(group.elmo), error_reduction(before, group.mean("test")))
             for group in best[1:]
+            if before < 100
         ]
-        if less and not best[0].elmo:
+        if less:
             errors.append(Dumbbell(name, less, (float(others.reduction),) if others else ()))
     legend = [(mark(name), name.removeprefix("relmo-en-")) for name in shown]
     every = [("s0", "baseline"), *legend]

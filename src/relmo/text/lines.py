@@ -27,8 +27,8 @@ def read_lines(file: Iterable[bytes], name: str, errors: Errors = "strict") -> I
         except UnicodeDecodeError as error:
             raise TextError(
                 f"{name}: line {number} is not UTF-8 (byte 0x{line[error.start]:02x} at byte "
-                f"{error.start + 1} of the line); convert the file{_guess(line, number)}, or read "
-                f"U+FFFD there with --errors replace"
+                f"{error.start + 1} of the line); convert the file to UTF-8{_guess(line, number)}; "
+                f"relmo embed can read U+FFFD there with --errors replace"
             ) from error
 
 

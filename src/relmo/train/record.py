@@ -32,7 +32,9 @@ def write_record(path: Path, facts: dict[str, Any], world: World | None = None) 
 def read_record(path: Path) -> dict[str, Any]:
     """Read run.json; a record that was changed by hand is an error."""
     record = read_json(path)
-    if record.get("seal") != seal_of(record):
+    if "seal" not in record:
+        raise WeightError(f"{path}: holds no seal, so it is no record of relmo's; move it away")
+    if record["seal"] != seal_of(record):
         raise WeightError(
             f"{path}: its seal does not hold: it was changed after the run; run again"
         )

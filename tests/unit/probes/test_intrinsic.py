@@ -79,5 +79,6 @@ def test_a_folder_of_text_is_measured_and_recorded(tiny, tmp_path):
 
 
 def test_static_vectors_are_not_asked(tiny, tmp_path):
+    (tmp_path / "v.txt").write_text("a 1 2\n")
     with pytest.raises(ConfigError, match="know no context"):
         run_probe("intrinsic", tiny, tmp_path, vectors=tmp_path / "v.txt")

@@ -28,6 +28,16 @@ def test_a_kept_table_is_read_and_not_made_again(tiny, tmp_path, monkeypatch):
     assert len(list((tmp_path / "cache").iterdir())) == 2
 
 
+def test_a_broken_table_is_made_again(tiny, tmp_path):
+    made = read_layers(tiny, SENTENCES, SPANS, tmp_path)
+    (kept,) = tmp_path.iterdir()
+    whole = kept.read_bytes()
+    for broken in (b"", whole[:40], whole[:-2]):
+        kept.write_bytes(broken)
+        assert (read_layers(tiny, SENTENCES, SPANS, tmp_path) == made).all()
+        assert kept.read_bytes() == whole
+
+
 def test_readings_are_each_layer_and_their_mean(tiny):
     table = read_layers(tiny, SENTENCES, SPANS, None)
     assert readings(3) == ["layer_0", "layer_1", "layer_2", "mean"]

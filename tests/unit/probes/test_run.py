@@ -47,3 +47,19 @@ def test_a_wrong_call_is_named(tiny, tmp_path):
     (tmp_path / "run.json").write_text("{}")
     with pytest.raises(ConfigError, match="holds a finished run"):
         run_probe("wsd", tiny, tmp_path, output=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"seed": -1}, "seed is -1; 0 or more is needed"),
+        ({"vectors": "nowhere.txt"}, "nowhere.txt: no such file"),
+        ({"output": "a-file"}, "a-file is no folder"),
+        ({"cache": "a-file"}, "a-file is no folder"),
+    ],
+)
+def test_a_wrong_argument_is_named_before_anything_is_read(wrong, message, tmp_path):
+    (tmp_path / "a-file").write_text("")
+    given = {k: tmp_path / v if isinstance(v, str) else v for k, v in wrong.items()}
+    with pytest.raises(ConfigError, match=message):
+        run_probe("pos", None, tmp_path, **given)

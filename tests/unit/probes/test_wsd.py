@@ -40,6 +40,11 @@ def test_what_is_missing_is_named(tiny, tmp_path):
         probe_wsd(tiny, folder)
 
 
+def test_too_few_documents_to_choose_a_rule_are_refused(tiny, tmp_path):
+    with pytest.raises(ConfigError, match=r"semcor.* holds 12 documents; every 99th is held out"):
+        probe_wsd(tiny, write_wsd(tmp_path), settings=WsdSettings(held_out=99))
+
+
 def test_settings_that_choose_nothing_are_refused():
     with pytest.raises(ConfigError, match="held_out of 2 or more"):
         WsdSettings(held_out=1)

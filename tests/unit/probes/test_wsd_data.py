@@ -85,6 +85,13 @@ def test_senses_of_wordnet_stand_in_its_order_and_satellites_are_adjectives(tmp_
     assert found["old", "a"] == ["old%3:00:01::", "old%5:00:00:past:00"]
 
 
+def test_a_wordnet_without_senses_is_refused(tmp_path):
+    path = tmp_path / "index.sense"
+    path.write_text("")
+    with pytest.raises(DataError, match="no sense stands there"):
+        read_wordnet(path)
+
+
 @pytest.mark.parametrize("line", ["", "bank 1 1 1", "bank%9:00:00:: 1 1 1", "bank%1:1:1:: 1 x 1"])
 def test_a_bad_line_of_wordnet_is_named(line, tmp_path):
     path = tmp_path / "index.sense"

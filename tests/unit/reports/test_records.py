@@ -99,6 +99,19 @@ def test_other_weights_of_the_same_name_are_another_group(runs):
     assert len(groups_of(read_runs(runs.folder))) == 2
 
 
+def test_a_copy_is_no_second_seed(runs):
+    runs.task("first", 80.0)
+    runs.task("copy", 80.0)
+    (group,) = groups_of(read_runs(runs.folder))
+    assert [run.path.parent.name for run in group.runs] == ["copy"]
+
+
+def test_other_static_vectors_are_another_group(runs):
+    runs.task("learned", 80.0)
+    runs.task("glove", 90.0, seed=1, vectors={"name": "glove.txt", "sha256": "abc"})
+    assert [len(group.runs) for group in groups_of(read_runs(runs.folder))] == [1, 1]
+
+
 def test_the_development_part_chooses_not_the_test_part(runs):
     runs.task("lucky", 95.0, dev=80.0, elmo=BASE)
     runs.task("best", 90.0, dev=90.0, elmo=BASE, place="both")

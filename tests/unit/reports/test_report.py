@@ -7,7 +7,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from relmo.errors import WeightError
+from relmo.errors import ConfigError, WeightError
 from relmo.reports.report import make_report, write_report
 from tests.support.toy_runs import BASE
 
@@ -130,13 +130,26 @@ def test_odd_text_is_escaped(runs, tmp_path):
 
 
 def test_the_same_records_give_the_same_bytes_and_old_pictures_go(made, full):
+    before = {path.name: path.read_bytes() for path in made.iterdir()}
     (made / "mix-old.svg").write_text("old")
-    before = {path.name: path.read_bytes() for path in made.iterdir() if path.name != "mix-old.svg"}
+    report = made / "report.md"
+    report.write_text(report.read_text() + "\n![An old picture](mix-old.svg)\n")
     found = write_report(full.folder, made)
     assert {path.name: path.read_bytes() for path in made.iterdir()} == before
     assert found["records"] == 18
     assert 0 < found["findings_that_hold"] < found["findings"]
     assert 0 < found["others_that_hold"] < found["others"]
+
+
+def test_files_of_others_are_neither_deleted_nor_written_over(full, tmp_path):
+    (tmp_path / "mine.svg").write_text("mine")
+    write_report(full.folder, tmp_path)
+    write_report(full.folder, tmp_path)
+    assert (tmp_path / "mine.svg").read_text() == "mine"
+    (tmp_path / "report.md").write_text("# My report\n")
+    with pytest.raises(ConfigError, match=r"report\.md or index\.html that is not of relmo report"):
+        write_report(full.folder, tmp_path)
+    assert (tmp_path / "report.md").read_text() == "# My report\n"
 
 
 def test_no_path_of_the_machine_is_written(made, tmp_path):

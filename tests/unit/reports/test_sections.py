@@ -108,6 +108,22 @@ def test_a_model_below_the_baseline_is_told_so(runs):
     assert rows(tables(section)[0])[1][6] == "-5.0 %"
 
 
+def test_from_a_baseline_without_error_none_can_be_taken_away(runs):
+    runs.task("none", 100.0)
+    runs.task("base", 99.0, elmo=BASE)
+    section = table_1(groups_of(read_runs(runs.folder)))
+    assert rows(tables(section)[0])[1][6] == "–"
+
+
+def test_data_of_ones_own_is_called_as_its_folder(runs):
+    runs.task("sst", 80.0, task="sst", data="letters")
+    runs.task("snli", 80.0, task="snli", data="sick")
+    section = table_1(groups_of(read_runs(runs.folder)))
+    assert [row[0] for row in rows(tables(section)[0])] == [
+        "Entailment, sick", "Sentiment, letters, sentences",
+    ]  # fmt: skip
+
+
 def test_a_model_without_a_baseline_has_no_error_taken_away(runs):
     runs.task("base", 79.0, elmo=BASE)
     section = table_1(groups_of(read_runs(runs.folder)))
@@ -361,9 +377,21 @@ def test_probes_of_other_weights_stand_apart(runs):
         runs.write(name, {**facts, "results": {"test_accuracy_layer_1": 90.0}})
     section = sections_of(read_runs(runs.folder))[7]
     assert [t.caption for t in tables(section)] == [
-        f"Table 6. Parts of speech, {BASE} (float32 aaaaaaaa).",
-        f"Table 6. Parts of speech, {BASE} (float32 bbbbbbbb).",
+        f"Table 6. Parts of speech, {BASE} (float32 aaaaaaaa, a).",
+        f"Table 6. Parts of speech, {BASE} (float32 bbbbbbbb, b).",
     ]
+
+
+def test_probes_of_other_data_stand_apart(runs):
+    for name, value in (("whole", 95.0), ("part", 60.0)):
+        data = {"name": "ewt", "files": {"train.conllu": {"sha256": name}}}
+        runs.other(name, "probe-pos", {"test_accuracy_layer_1": value}, data=data)
+    section = section_of(runs, "tags")
+    assert [t.caption for t in tables(section)] == [
+        f"Table 6. Parts of speech, {BASE} (ffffffff ewt, part).",
+        f"Table 6. Parts of speech, {BASE} (ffffffff ewt, whole).",
+    ]
+    assert [rows(t)[0][1] for t in tables(section)] == ["60.00", "95.00"]
 
 
 def test_seeds_of_a_probe_stand_together_with_their_spread(runs):
