@@ -13,6 +13,14 @@ def test_sets_are_found_below_the_folder_and_all_is_no_set(tmp_path):
     assert list(find_sets(folder)) == ["semcor", "one", "two"]
 
 
+def test_linked_folders_are_looked_into_and_rings_end(tmp_path):
+    folder, data = tmp_path / "data", write_wsd(tmp_path / "elsewhere")
+    folder.mkdir()
+    (folder / "linked").symlink_to(data)
+    (folder / "ring").symlink_to(folder)
+    assert list(find_sets(folder)) == ["semcor", "one", "two"]
+
+
 def test_every_reading_is_scored_on_each_set_and_on_all_together(tiny, tmp_path):
     found = probe_wsd(tiny, write_wsd(tmp_path), settings=WsdSettings(held_out=3))
     names = ["layer_0", "layer_1", "layer_2", "mean", "static"]
