@@ -149,7 +149,7 @@ def _before(runs: Sequence[Run], sections: Sequence[Section]) -> list[Block]:
         "them. A verdict is yes or no as the means stand, however small the difference; it says "
         "where the ranges of the seeds overlap, or where there is one seed."
     )
-    head = "part", "of the paper's findings hold", "of others", "what the paper found"
+    head = "part", "findings that hold", "others that hold", "what the paper found"
     rows: list[list[Text | None]] = [
         [Span(section.title, anchor=section.name), *_held(section), section.paper]
         for section in sections
