@@ -157,7 +157,7 @@ def _table(groups: Sequence[Group], dataset: Dataset) -> Table:
         for line in lines.values():
             group = line.get(share)
             row += [mean_score(group, "test") if group else NOTHING]
-            row += [str(len(group.runs)) if group else NOTHING]
+            row += [number(len(group.runs), group.runs, "d") if group else NOTHING]
             if line is not baseline:
                 row += [_worth(baseline, group) if group else NOTHING]
         rows.append(row)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from statistics import fmean
-from typing import Any
 
 from relmo.reports.blocks import Span, number, versus
-from relmo.reports.records import MODELS, Dataset, Group, Part
+from relmo.reports.records import MODELS, Dataset, Group, Part, Run
 
 TASKS = {
     "squad": "Questions", "snli": "Entailment", "srl": "Semantic roles", "coref": "Coreference",
@@ -52,15 +51,15 @@ def title(dataset: Dataset, groups: Iterable[Group]) -> str:
     return f"{TASKS[dataset.task]}, {corpus(dataset, groups)}"
 
 
-def largest_data(dataset: Dataset, groups: Iterable[Group]) -> Mapping[str, Any]:
-    """What records say of a data set, of a run on all of it where there is one."""
-    data = [run.record["data"] for g in groups if g.dataset == dataset for run in g.runs]
-    return max(data, key=lambda facts: int(facts["train"]))
+def largest_run(dataset: Dataset, groups: Iterable[Group]) -> Run:
+    """A run on all of a data set, where there is one: what it says of the data."""
+    own = [run for group in groups if group.dataset == dataset for run in group.runs]
+    return max(own, key=lambda run: int(run.record["data"]["train"]))
 
 
 def corpus(dataset: Dataset, groups: Iterable[Group]) -> str:
     """What was learned from."""
-    largest = largest_data(dataset, groups)
+    largest = largest_run(dataset, groups).record["data"]
     file = largest.get("files", {}).get("train", {})
     name = FILES.get((dataset.task, file.get("name", "")), dataset.name)
     if dataset.task == "snli" and name == SNLI:
@@ -87,10 +86,13 @@ def model_name(model: str) -> str:
 
 def mean_score(group: Group, part: Part) -> list[Span]:
     """Mean over seeds, with lowest and highest where there are several."""
-    scores = group.scores(part)
     spans = [number(group.mean(part), group.runs)]
-    if scores[1:]:
-        spans.append(Span(f" {min(scores):.1f}–{max(scores):.1f}", kind="weak"))
+    if group.runs[1:]:
+        ordered = sorted(group.runs, key=lambda run: run.score(part))
+        low, high = (
+            number(run.score(part), run, ".1f", "weak") for run in (ordered[0], ordered[-1])
+        )
+        spans += [Span(" "), low, Span("–", kind="weak"), high]
     return spans
 
 

@@ -22,6 +22,7 @@ from relmo.reports.blocks import (
     mean_of,
     number,
     published,
+    spans_of,
     versus,
 )
 from relmo.reports.names import mark
@@ -79,11 +80,11 @@ def _neighbours(word: str, sentence: str, runs: Sequence[Run]) -> Table:
         way = "sense vectors" if layer is None else f"layer {layer}"
         label: str | None = f"{run.elmo}, by {way}"
         for near, cosine, position in run.results.get("context", []):
-            rows.append([label, _scored(_marked(run, near, int(position)), cosine)])
+            rows.append([label, _scored(run, _marked(run, near, int(position)), cosine)])
             label = None
     for run in {run.elmo: run for run in runs}.values():
         near_words = run.results.get("static", [])
-        words = [_scored(Span(str(near), run), cosine) for near, cosine in near_words]
+        words = [_scored(run, Span(str(near), run), cosine) for near, cosine in near_words]
         rows += [[f"{run.elmo}, without context", join(words)]] if words else []
     if word in paper.NEIGHBOURS:
         rows.append(["GloVe, in the paper", join(map(published, paper.NEIGHBOURS[word]))])
@@ -91,9 +92,8 @@ def _neighbours(word: str, sentence: str, runs: Sequence[Run]) -> Table:
     return Table(f"Table 4. Neighbours of “{word}” in “{sentence}”", head, rows, num_words=2)
 
 
-def _scored(text: Text, cosine: float) -> list[Span]:
-    spans = [text] if isinstance(text, Span) else join([text])
-    return [*spans, Span(f" {cosine:.2f}", kind="weak")]
+def _scored(run: Run, text: Text, cosine: float) -> list[Span]:
+    return [*spans_of(text), Span(" "), number(cosine, run, kind="weak")]
 
 
 def _line(sentence: Any) -> str:  # noqa: ANN401 - words or a line

@@ -66,8 +66,11 @@ class Probe:
         each = self.every.get((part, method))
         if each is None:
             return NOTHING
-        spread = [Span(f" {min(each):.1f}–{max(each):.1f}", kind="weak")] if each[1:] else []
-        return [self.span(part, method), *spread]
+        if not each[1:]:
+            return [self.span(part, method)]
+        ordered = sorted(zip(each, self.runs, strict=True), key=lambda pair: pair[0])
+        low, high = (number(*pair, ".1f", "weak") for pair in (ordered[0], ordered[-1]))
+        return [self.span(part, method), Span(" "), low, Span("–", kind="weak"), high]
 
     def span(self, part: str, method: str) -> Span:
         """A number of it."""

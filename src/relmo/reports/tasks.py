@@ -32,7 +32,7 @@ from relmo.reports.names import (
     UNITS,
     against,
     corpus,
-    largest_data,
+    largest_run,
     listed,
     mark,
     model_name,
@@ -163,12 +163,14 @@ def _data(groups: Sequence[Group], found: Sequence[Dataset]) -> Table:
     """What the tasks learn from, and by which networks."""
     rows: list[list[Text | None]] = []
     for dataset in found:
-        facts = largest_data(dataset, groups)
+        run = largest_run(dataset, groups)
+        facts = run.record["data"]
         file = facts.get("files", {}).get("train", {}).get("name", "")
-        first, *others = (f"{facts[part]:,}" if part in facts else "–" for part in PARTS)
+        sizes = (number(facts[part], run, ",d") if part in facts else NOTHING for part in PARTS)
+        first, *others = sizes
         rows.append([
-            title(dataset, groups), NETWORKS[dataset.task], f"{first} {UNITS[dataset.task]}",
-            *others, REMARKS.get(file, NOTHING),
+            title(dataset, groups), NETWORKS[dataset.task],
+            [first, Span(f" {UNITS[dataset.task]}")], *others, REMARKS.get(file, NOTHING),
         ])  # fmt: skip
     head = "task", "network", "training", "development", "test", "what the parts are"
     return Table("Data and networks of the tasks.", head, rows, len(head))

@@ -18,8 +18,11 @@ from relmo.reports.blocks import (
     Missing,
     Paragraph,
     Section,
+    Span,
     Table,
     Text,
+    join,
+    number,
     published,
 )
 from relmo.reports.names import PLACES, against, listed, mean_score, model_name, title
@@ -171,9 +174,11 @@ def _place(family: Family) -> str:
     return f" at {PLACES[places.pop()]}" if len(places) == 1 and places != {"input"} else ""
 
 
-def _seeds(family: Family) -> str:
-    counts = sorted({len(group.runs) for group in family.variants.values()})
-    return "–".join(map(str, sorted({counts[0], counts[-1]})))
+def _seeds(family: Family) -> list[Span]:
+    """How many, least and most."""
+    ordered = sorted(family.variants.values(), key=lambda group: len(group.runs))
+    ends = {len(group.runs): group for group in (ordered[0], ordered[-1])}
+    return join((number(count, group.runs, "d") for count, group in ends.items()), "–")
 
 
 def _weight_claims(family: Family, groups: Sequence[Group]) -> Iterator[Claim]:
