@@ -149,14 +149,14 @@ def _table(
     shown = [name for name in columns if name in seen or name != "0"]
     rows: list[list[Text | None]] = []
     for family in families:
-        name: str | None = title(family.dataset, groups)
+        name: str | None = f"{title(family.dataset, groups)}{_place(family)}"
         for part, label in PARTS:
             cells: list[Text] = [
                 mean_score(family.variants[n], part) if n in family.variants else NOTHING
                 for n in shown
             ]
             before: Text = mean_score(family.baseline, part) if family.baseline else NOTHING
-            which = f"{model_name(family.elmo)}{_place(family)}, {label}"
+            which = f"{model_name(family.elmo)}, {label}"
             rows.append([name, which, _seeds(family), before, *cells])
             name = None
         theirs = others.get(family.dataset.task)
@@ -171,7 +171,8 @@ def _table(
 def _place(family: Family) -> str:
     """Where ELMo is added, if that is one place and not the usual one."""
     places = {str(group.settings.get("input.place", "input")) for group in family.variants.values()}
-    return f" at {PLACES[places.pop()]}" if len(places) == 1 and places != {"input"} else ""
+    is_told = len(places) == 1 and places != {"input"}
+    return f", ELMo at {PLACES[places.pop()]}" if is_told else ""
 
 
 def _seeds(family: Family) -> list[Span]:

@@ -175,7 +175,8 @@ def test_the_baseline_of_a_comparison_has_the_same_recipe_if_it_was_run(runs):
     runs.task("mix", 90.0, dev=90.0, elmo=BASE, place="output")
     runs.task("top", 88.0, dev=88.0, elmo=BASE, place="output", layers="top")
     first = rows(tables(section_of(runs, "layers"))[0])[0]
-    assert first[1:4] == [f"+ {BASE} at output, development", "1", "79.00"]
+    assert first[:2] == ["Named entities, toy, ELMo at output", f"+ {BASE}, development"]
+    assert first[2:4] == ["1", "79.00"]
 
 
 def test_table_3_compares_places(sections):
