@@ -21,6 +21,7 @@ from relmo.cli.evaluate import evaluate
 from relmo.cli.index import index
 from relmo.cli.info import info
 from relmo.cli.neighbors import neighbors
+from relmo.cli.output import note
 from relmo.cli.perplexity import perplexity
 from relmo.cli.predict import predict
 from relmo.cli.pretrain import pretrain
@@ -97,7 +98,7 @@ def _warn(
     line: str | None = None,
 ) -> None:
     """A warning as a line: where in the code it arose says nothing to who typed a command."""
-    Console(stderr=True, soft_wrap=True, highlight=False, markup=False).print(f"relmo: {message}")
+    note(str(message))
 
 
 if __name__ == "__main__":

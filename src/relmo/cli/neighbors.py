@@ -44,7 +44,12 @@ def neighbors(
 ) -> None:
     """Show the nearest occurrences of a word in context, and the nearest words without it."""
     from relmo.elmo import Elmo
-    from relmo.probes.neighbors import find_position, nearest_occurrences, nearest_words
+    from relmo.probes.neighbors import (
+        compared_layer,
+        find_position,
+        nearest_occurrences,
+        nearest_words,
+    )
     from relmo.text.documents import find_files, read_documents
     from relmo.train.record import write_record
     from relmo.weights.facts import make_folder, sha256
@@ -52,11 +57,9 @@ def neighbors(
     if output is not None and (output / "run.json").exists():
         raise ConfigError(f"{output} holds a finished run; choose another folder")
     elmo = Elmo.from_pretrained(model)
-    top = elmo.config.num_layers - 1
-    if layer is None and any_word:
-        layer = top
-    if layer is not None and not 0 <= layer <= top:
-        raise ConfigError(f"layer is {layer}; the model has 0 to {top}")
+    layer = compared_layer(elmo, layer, any_word)
+    if layer is not None and not 0 <= layer < elmo.config.num_layers:
+        raise ConfigError(f"layer is {layer}; the model has 0 to {elmo.config.num_layers - 1}")
     words = [token.text for token in elmo.tokens(sentence)]
     position = find_position(words, word)
     files = find_files([corpus])
@@ -91,8 +94,8 @@ def neighbors(
     console = Console(soft_wrap=True, highlight=False)
     by = "sense vectors" if layer is None else f"layer {layer}"
     table = Table("cosine", f"{word!r} in context, by {by}", title_justify="left")
+    marks = "{}" if console.is_terminal else "[{}]"  # letters in bold need a terminal
     for occurrence in found:
-        marks = "{}" if console.is_terminal else "[{}]"  # letters in bold need a terminal
         shown = Text(" ").join(
             Text(marks.format(w), style="bold") if i == occurrence.position else Text(w)
             for i, w in enumerate(occurrence.words)

@@ -21,6 +21,7 @@ from torch.nn import functional as F
 
 from relmo.kernels.memory import let_go
 from relmo.kernels.reference import ROWS_ALIKE, linear_alike
+from relmo.kernels.side_by_side import one_thread
 from relmo.kernels.tiles import leave_hidden_tiles_alone, uses_tiles
 
 Precision = Literal["float32", "bfloat16", "int8"]
@@ -112,12 +113,8 @@ class MklProduct:
     """The weight as MKL packs it."""
 
     def __init__(self, weight: Tensor) -> None:
-        threads = torch.get_num_threads()
-        torch.set_num_threads(1)  # packed by three or more, a row alone would be summed another way
-        try:
+        with one_thread():  # packed by three or more, a row alone would be summed another way
             self.packed = torch.ops.mkl._mkl_reorder_linear_weight(weight, MKL_ROWS)
-        finally:
-            torch.set_num_threads(threads)
         self.shape = weight.new_empty(1, 1).expand(weight.shape)  # only its sizes are read
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""Two pieces of work at once, each with half of torch's threads.
+"""Torch's threads: two pieces of work at once, each with half of them, or one thread alone.
 
 The directions of a biLM do not know each other, so each may have a thread of its own. That is
 faster than both threads on each small product, and it is robust: a product that waits for a thread
@@ -8,8 +8,9 @@ which another program's work holds up would stand still.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import TypeVar
 
 import torch
@@ -36,6 +37,17 @@ def pool_of(threads: int) -> ThreadPoolExecutor:
     key = os.getpid(), threads
     pool = _pools.get(key)
     return pool or _pools.setdefault(key, ThreadPoolExecutor(threads, "relmo"))
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Torch with a single thread meanwhile."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def _with_threads(work: Callable[[], Result], threads: int) -> Result:

@@ -8,8 +8,6 @@ N examples, M layers that are mixed (one where nothing is), D width, K labels, S
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from relmo.errors import ConfigError
+from relmo.kernels.side_by_side import one_thread
 from relmo.nn.scalar_mix import ScalarMix
 from relmo.types import Layers
 
@@ -80,23 +79,12 @@ def fit_linear(
     """
     settings = settings or LinearSettings()
     model = _Classifiers(train[0], num_labels, len(settings.strengths), settings.seed)
-    with one_thread():
+    with one_thread():  # products this small lose more to threads that wait than they gain
         _train(model, *train, settings)
     right = (model.predict(dev[0]) == dev[1]).mean(-1)  # (S,)
     order = np.argsort(settings.strengths)
     chosen = int(max(order, key=lambda s: (right[s], settings.strengths[s])))
     return LinearProbe(model, chosen, settings.strengths[chosen], 100 * float(right[chosen]))
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Products this small lose more to threads that wait for each other than they gain."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
 
 
 class _Classifiers(nn.Module):

@@ -52,6 +52,11 @@ def find_position(words: Words, word: str) -> int:
     raise TextError(f"{word!r} does not stand in the sentence; its words are {' '.join(words)!r}")
 
 
+def compared_layer(elmo: Elmo, layer: int | None, any_word: bool) -> int | None:
+    """The layer that is compared: as asked, else the top one for any word, None for one word."""
+    return elmo.config.num_layers - 1 if any_word and layer is None else layer
+
+
 def nearest_occurrences(
     elmo: Elmo,
     words: Words,
@@ -74,8 +79,7 @@ def nearest_occurrences(
         any_word: compare with all words, not with the same word alone, for which sense vectors
             are made; so by the top layer unless another is given.
     """
-    if any_word and layer is None:
-        layer = elmo.config.num_layers - 1
+    layer = compared_layer(elmo, layer, any_word)
     (own,) = _vectors(elmo, [list(words)], layer)
     query = normalize(own[position])  # (D,)
     asked = words[position].lower()

@@ -69,10 +69,10 @@ def run_probe(
 def check_probe(
     name: str,
     data: Path,
-    output: Path | None = None,
-    vectors: Path | None = None,
-    cache: Path | None = None,
-    seed: int = 0,
+    output: Path | None,
+    vectors: Path | None,
+    cache: Path | None,
+    seed: int,
 ) -> None:
     """Raise ConfigError for a call that cannot work, before a model is read for it."""
     if name not in PROBES:

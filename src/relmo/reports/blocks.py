@@ -137,6 +137,15 @@ def versus(first: Span, second: Span, between: str = " against ") -> list[Span]:
     return [first, Span(between), second]
 
 
+def extremes(
+    values: Sequence[float], runs: Sequence[Run], form: str = ".2f", kind: Kind = ""
+) -> list[Span]:
+    """`89.80–90.21`: the lowest and the highest of runs, each linked to its own."""
+    ordered = sorted(zip(values, runs, strict=True), key=lambda pair: pair[0])
+    low, high = (number(*pair, form, kind) for pair in (ordered[0], ordered[-1]))
+    return [low, Span("–", kind=kind), high]
+
+
 def published(figure: str) -> Span:
     """A number that we did not measure."""
     return Span(figure, kind="paper")

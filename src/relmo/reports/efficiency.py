@@ -26,6 +26,7 @@ from relmo.reports.blocks import (
 from relmo.reports.names import against, listed, mark, mean_score, model_name, slug, title
 from relmo.reports.plots import Series, curves
 from relmo.reports.records import (
+    BOUNDS,
     ENOUGH_SEEDS,
     MEASURES,
     Dataset,
@@ -41,8 +42,6 @@ from relmo.reports.records import (
 EXPECTED = "ner", "sst"
 SHARES = 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0
 """What is asked for."""
-BOUNDS = {"steps": "updates", "epochs": "epochs", "minutes": "minutes"}
-"""Settings that end a training, and what they count."""
 
 
 def figure_1(groups: Sequence[Group]) -> Section:
@@ -174,7 +173,7 @@ def _bound(lines: Mapping[str, Mapping[float, Group]], share: float) -> str:
     for line in lines.values():
         if share in line:
             has = line[share].settings.get
-            bounds = ((has(f"training.{key}"), unit) for key, unit in BOUNDS.items())
+            bounds = ((has(key), unit) for key, unit in BOUNDS.items())
             found[" or ".join(f"{count:,g} {unit}" for count, unit in bounds if count)] = None
     return "; ".join(filter(None, found))
 
@@ -279,24 +278,29 @@ def _with_curves(own: Sequence[Group]) -> list[tuple[Group, str]]:
 
 def _update_claim(name: str, baseline: Group, group: Group) -> Claim:
     """Of semantic roles: what the paper found there."""
-    needed = fmean(run.record["best_step"] for run in baseline.runs)
-    steps = [updates_to(run, baseline.mean("dev")) for run in group.runs]
-    reached = [step for step in steps if step is not None]
+    needed, reached = _counted(baseline, group)
+    are_all = len(reached) == len(group.runs)
     ours: list[Span] = [Span("never", group.runs[0])]
-    if len(reached) == len(steps):
+    if are_all:
         ours = versus(number(fmean(reached), group.runs, ",.0f"),
                       number(needed, baseline.runs, ",.0f"))  # fmt: skip
     return Claim(
         f"{name}: {group.elmo} as good as the baseline's best after fewer updates",
-        len(reached) == len(steps) and fmean(reached) < needed,
+        are_all and fmean(reached) < needed,
         ours,
     )
 
 
-def _update_row(name: str, baseline: Group, group: Group, apart: str) -> list[Text | None]:
+def _counted(baseline: Group, group: Group) -> tuple[float, list[int]]:
+    """Updates until the baseline's best, its own and those of each run that was as good."""
     target = baseline.mean("dev")
+    reached = (updates_to(run, target) for run in group.runs)
     needed = fmean(run.record["best_step"] for run in baseline.runs)
-    reached = [step for run in group.runs if (step := updates_to(run, target)) is not None]
+    return needed, [step for step in reached if step is not None]
+
+
+def _update_row(name: str, baseline: Group, group: Group, apart: str) -> list[Text | None]:
+    needed, reached = _counted(baseline, group)
     count: Text = Span("never", group.runs[0])
     fewer: Text = NOTHING
     if reached:
@@ -308,6 +312,6 @@ def _update_row(name: str, baseline: Group, group: Group, apart: str) -> list[Te
     if apart:
         model = [Span(model_name(group.elmo)), Span(f" ({apart})", kind="weak")]
     return [
-        name, model, number(target, baseline.runs),
+        name, model, number(baseline.mean("dev"), baseline.runs),
         number(needed, baseline.runs, ",.0f"), count, fewer,
     ]  # fmt: skip

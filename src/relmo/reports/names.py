@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from statistics import fmean
 
-from relmo.reports.blocks import Span, number, versus
+from relmo.reports.blocks import Span, extremes, number, versus
 from relmo.reports.records import MODELS, Dataset, Group, Part, Run
 
 TASKS = {
@@ -88,11 +88,7 @@ def mean_score(group: Group, part: Part) -> list[Span]:
     """Mean over seeds, with lowest and highest where there are several."""
     spans = [number(group.mean(part), group.runs)]
     if group.runs[1:]:
-        ordered = sorted(group.runs, key=lambda run: run.score(part))
-        low, high = (
-            number(run.score(part), run, ".1f", "weak") for run in (ordered[0], ordered[-1])
-        )
-        spans += [Span(" "), low, Span("–", kind="weak"), high]
+        spans += [Span(" "), *extremes(group.scores(part), group.runs, ".1f", "weak")]
     return spans
 
 

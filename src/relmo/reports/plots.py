@@ -229,7 +229,6 @@ def heat_map(
         columns: over the shares.
         last: over the ends.
     """
-    # Cells stay pale enough for the letters in them.
     left, cell = 138, (WIDTH - 138 - 46) / max(len(columns), 1)
     svg = Svg(name, title, description, 28 + 30 * len(rows))
     for number, column in enumerate(columns):
@@ -239,7 +238,8 @@ def heat_map(
         y = 24 + 30 * number
         svg.text(2, y + 18, label, "small")
         for place, share in enumerate(shares):
-            svg.rect(left + cell * place + 1, y, cell - 2, 26, min(0.7, 1.2 * share))
+            strength = min(0.7, 1.2 * share)  # no stronger than letters on it can be read
+            svg.rect(left + cell * place + 1, y, cell - 2, 26, strength)
             svg.text(left + cell * (place + 0.5), y + 18, f"{share:.2f}", "cell", "middle")
         svg.text(WIDTH - 4, y + 18, end, "small", "end")
     return str(svg)

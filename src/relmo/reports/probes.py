@@ -24,6 +24,7 @@ from relmo.reports.blocks import (
     Span,
     Table,
     Text,
+    extremes,
     not_rerun,
     number,
     published,
@@ -68,9 +69,8 @@ class Probe:
             return NOTHING
         if not each[1:]:
             return [self.span(part, method)]
-        ordered = sorted(zip(each, self.runs, strict=True), key=lambda pair: pair[0])
-        low, high = (number(*pair, ".1f", "weak") for pair in (ordered[0], ordered[-1]))
-        return [self.span(part, method), Span(" "), low, Span("–", kind="weak"), high]
+        spread = extremes(each, self.runs, ".1f", "weak")
+        return [self.span(part, method), Span(" "), *spread]
 
     def span(self, part: str, method: str) -> Span:
         """A number of it."""
@@ -113,12 +113,12 @@ def _rules(probes: Sequence[Probe]) -> str:
         for run in probe.runs
         for rule in run.record.get("settings", {}).get("rules", {}).values()
     ]
-    votes = sorted({int(rule["votes"]) for rule in found if rule.get("kind") == "neighbours"})
+    votes = [int(rule["votes"]) for rule in found if rule.get("kind") == "neighbours"]
     ways = []
     if votes:
-        span = "–".join(str(count) for count in sorted({votes[0], votes[-1]}))
+        span = "–".join(str(count) for count in sorted({min(votes), max(votes)}))
         ways.append(f"a vote of the {span} nearest examples")
-    if len(found) > sum(rule.get("kind") == "neighbours" for rule in found) or not found:
+    if len(votes) < len(found) or not found:
         ways.append("the nearest centroid, the sense's frequency weighed in")
     return ", or ".join(ways)
 

@@ -33,6 +33,10 @@ ELMO_ONLY = "place", "layers", "l2", "elmo_dropout", "finetune"
 NO_SETTING = "training.seed", "training.log_every", "training.checkpoint_every", "batch.share"
 """Of a recipe: what is no setting of the model, or stands elsewhere in the record."""
 
+BOUNDS = {
+    "training.steps": "updates", "training.epochs": "epochs", "training.minutes": "minutes",
+}  # fmt: skip
+"""Settings that end a training, and what they count."""
 ADDED: Mapping[str, Mapping[str, Any]] = {
     "snli": {
         "model.aligned_by": "all",
@@ -272,8 +276,7 @@ def describe(group: Group) -> str:
         parts.append(f"{settings['model.maxout_norm']} norm")
     if "optimizer.learning_rate" in settings:
         parts.append(f"rate {settings['optimizer.learning_rate']:g}")
-    ends = {"steps": "updates", "epochs": "epochs", "minutes": "minutes"}
-    for key, unit in ((f"training.{name}", unit) for name, unit in ends.items()):
+    for key, unit in BOUNDS.items():
         parts += [f"at most {has(key):g} {unit}"] if has(key) else []
     return ", ".join(parts)
 

@@ -21,10 +21,10 @@ from relmo.reports.blocks import (
     Span,
     Table,
     Text,
+    extremes,
     join,
     number,
     published,
-    versus,
 )
 from relmo.reports.names import (
     NETWORKS,
@@ -115,9 +115,7 @@ def spread(group: Group) -> Text:
     """Lowest and highest test score, each linked to its run; of one run there is no such thing."""
     if len(group.runs) == 1:
         return NOTHING
-    ordered = sorted(group.runs, key=lambda run: run.score("test"))
-    low, high = ordered[0], ordered[-1]
-    return versus(number(low.score("test"), low), number(high.score("test"), high), "–")
+    return extremes(group.scores("test"), group.runs)
 
 
 def _rows(groups: Sequence[Group], dataset: Dataset) -> Iterator[list[Text | None]]:

@@ -2,10 +2,9 @@
 
 import numpy as np
 import pytest
-import torch
 
 from relmo.errors import ConfigError
-from relmo.probes.linear import LinearSettings, fit_linear, one_thread
+from relmo.probes.linear import LinearSettings, fit_linear
 
 QUICK = LinearSettings(epochs=30, batch=32, rate=0.02)
 
@@ -93,14 +92,3 @@ def test_settings_that_train_nothing_are_refused():
     for wrong in ({"strengths": ()}, {"epochs": 0}, {"batch": 0}, {"rate": 0.0}):
         with pytest.raises(ConfigError, match="a linear probe needs"):
             LinearSettings(**wrong)
-
-
-def test_one_thread_learns_and_the_others_are_given_back():
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    try:
-        with one_thread():
-            assert torch.get_num_threads() == 1
-        assert torch.get_num_threads() == 2
-    finally:
-        torch.set_num_threads(before)
