@@ -16,7 +16,6 @@ from relmo import Elmo, ElmoConfig
 from relmo.text.batches import in_windows, plan_batches
 
 
-
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("text", type=Path)
@@ -60,7 +59,7 @@ def batches_of(sentences: Sequence[list[str]], tokens: int) -> list[list[list[st
 
 def compare(elmo: Elmo, sentences: list[list[str]]) -> None:
     """The engine beside the plain biLM, both on the device."""
-    from relmo.nn.choice import split_layers
+    from relmo.runtime.choice import split_layers
     from relmo.text.batches import index_words
 
     found = index_words(sentences)

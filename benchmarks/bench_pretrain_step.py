@@ -13,8 +13,8 @@ import triton.testing
 from relmo.nn.state import map_state
 from relmo.tasks.lm.settings import load_recipe
 from relmo.tasks.lm.task import LmTask
+from relmo.tasks.lm.token_cache import open_cache
 from relmo.text.documents import find_files
-from relmo.text.token_cache import open_cache
 from relmo.train.distributed import join_world
 from relmo.train.trainer import Trainer
 

@@ -16,9 +16,9 @@ from collections.abc import Callable
 
 import torch
 
-from relmo.kernels.select import OVERRIDE
+from relmo.kernels.device import OVERRIDE
+from relmo.nn.blocks.crf import Crf
 from relmo.nn.blocks.encoder import Encoder
-from relmo.nn.crf import Crf
 
 SHAPES = {  # kind, sentences, longest, width, features
     "ner": ("lstm", 32, 40, 256, 200),

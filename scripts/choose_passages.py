@@ -25,12 +25,12 @@ from typing import Any
 import numpy as np
 
 from relmo import Elmo
+from relmo.files import make_folder, sha256
 from relmo.search import Document, SemanticIndex, Settings
 from relmo.search.evaluate import ndcg, read_cranfield
 from relmo.search.index import Hit
 from relmo.search.passages import Unit
 from relmo.train.record import write_record
-from relmo.weights.facts import make_folder, sha256
 
 WAYS: list[tuple[Unit, int]] = [
     ("window", 512),

@@ -28,6 +28,7 @@ from typing import Any, get_args
 import numpy as np
 
 from relmo import Elmo
+from relmo.files import make_folder, sha256
 from relmo.search.bm25 import bm25
 from relmo.search.documents import Document
 from relmo.search.evaluate import ndcg, read_cranfield, spearman
@@ -39,7 +40,6 @@ from relmo.search.terms import make_terms
 from relmo.search.word_weights import WordWeights
 from relmo.train.record import write_record
 from relmo.types import Vectors
-from relmo.weights.facts import make_folder, sha256
 
 LAYERS = {
     "0": (1, 0, 0),

@@ -19,12 +19,11 @@ from pathlib import Path
 import numpy as np
 
 from relmo.errors import RelmoError, TextError
-from relmo.files import replacing
+from relmo.files import make_folder, replacing, write_json
+from relmo.tasks.lm.near_duplicates import copied_shares
 from relmo.tasks.lm.settings import load_recipe
+from relmo.tasks.lm.token_cache import TokenCache, is_held_out, open_cache
 from relmo.text.documents import find_files, read_documents
-from relmo.text.near_duplicates import copied_shares
-from relmo.text.token_cache import TokenCache, is_held_out, open_cache
-from relmo.weights.facts import make_folder, write_json
 
 SETTINGS = load_recipe("base").data
 """Those of the recipes: the same documents are held out."""

@@ -18,10 +18,10 @@ from pathlib import Path
 import numpy as np
 
 from relmo import Elmo
+from relmo.files import make_folder, sha256
 from relmo.search import Document, SemanticIndex, encoder
 from relmo.search.background import ENOUGH
 from relmo.train.record import write_record
-from relmo.weights.facts import make_folder, sha256
 
 SIZES = (8, 16, 32)
 QUESTIONS = 25

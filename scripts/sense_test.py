@@ -8,8 +8,8 @@ cos(a, b) > cos(a, c) between the vectors of the word itself; a tie counts one h
 score 50 % by construction.
 
 The headline figure, fixed before any trained model was scored, is that of the top layer over all
-words. The other readings are printed beside it; `sense_vectors` (relmo/nn/senses.py) came later and
-was chosen by other text. Output is Markdown.
+words. The other readings are printed beside it; `sense_vectors` came later and was chosen
+by other text. Output is Markdown.
 
 Shapes: N sentences of one word, L LSTM layers, R readings of the layers, D width.
 """

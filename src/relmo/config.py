@@ -5,16 +5,20 @@
     ├── lstm:   LstmConfig                         vectors become contextual, per direction
     └── tokenizer, start, name, licence, training, official
 
-`to_dict` and `from_dict` are exact mirrors; an unknown key is an error that names the nearest one.
+`Settings` is the base of these and of every other group of settings: a field's annotation says what
+it may hold, and that is checked when the object is made. `to_dict` and `from_dict` are exact
+mirrors; an unknown key is an error that names the nearest one.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import types
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import Any, Literal, TypeVar, get_args
+from functools import cache
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from relmo.errors import ConfigError
 
@@ -32,25 +36,134 @@ NUM_MARKERS = 5
 Config = TypeVar("Config")
 
 
+@dataclass(frozen=True)
+class Range:
+    """Bounds of a number, as the metadata of an annotation: `Annotated[int, Range(least=1)]`."""
+
+    least: float | None = None
+    above: float | None = None
+    most: float | None = None
+    below: float | None = None
+
+    def __contains__(self, value: float) -> bool:
+        return (
+            (self.least is None or value >= self.least)
+            and (self.above is None or value > self.above)
+            and (self.most is None or value <= self.most)
+            and (self.below is None or value < self.below)
+        )
+
+    def __str__(self) -> str:
+        signs = {"≥": self.least, ">": self.above, "≤": self.most, "<": self.below}
+        return " and ".join(
+            f"{sign} {bound:g}" for sign, bound in signs.items() if bound is not None
+        )
+
+
+Count = Annotated[int, Range(least=1)]
+CountOrZero = Annotated[int, Range(least=0)]
+Positive = Annotated[float, Range(above=0)]
+NonNegative = Annotated[float, Range(least=0)]
+DropoutRate = Annotated[float, Range(least=0, below=1)]
+
+
 @dataclass(frozen=True, kw_only=True)
-class CharCnnConfig:
+class Settings:
+    """Settings that check themselves: types, choices and ranges, by the fields' annotations.
+
+    A subclass is a frozen dataclass. Where settings must agree with each other it has a
+    `__post_init__` of its own, which calls this one first. Lists, as TOML and JSON have them,
+    become tuples.
+    """
+
+    def __post_init__(self) -> None:
+        hints = _hints(type(self))  # type: ignore[arg-type]
+        for each in dataclasses.fields(self):
+            value = getattr(self, each.name)
+            checked = _checked(value, hints[each.name])
+            if checked is _WRONG:
+                wanted = _describe(hints[each.name])
+                raise ConfigError(f"{each.name} must be {wanted}, got {value!r}")
+            object.__setattr__(self, each.name, checked)
+
+
+_WRONG = object()
+
+
+@cache
+def _hints(kind: type) -> dict[str, Any]:
+    return get_type_hints(kind, include_extras=True)
+
+
+def _checked(value: Any, hint: Any) -> Any:  # noqa: ANN401 - any setting
+    """The value, lists as tuples; `_WRONG` if it is not what the annotation says."""
+    origin, args = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        found = _checked(value, args[0])
+        return found if found is not _WRONG and all(found in each for each in args[1:]) else _WRONG
+    if origin is Literal:
+        return (
+            value if any(value == each and type(value) is type(each) for each in args) else _WRONG
+        )
+    if origin in (Union, types.UnionType):
+        found = (_checked(value, each) for each in args)
+        return next((each for each in found if each is not _WRONG), _WRONG)
+    if origin is tuple:
+        return _checked_tuple(value, args)
+    if hint is Any:
+        return value
+    kinds = {int: int, float: int | float, bool: bool, str: str}
+    kind = kinds.get(hint, origin or hint)
+    is_wrong_bool = isinstance(value, bool) and hint in (int, float)
+    return value if isinstance(value, kind) and not is_wrong_bool else _WRONG
+
+
+def _checked_tuple(value: Any, args: tuple[Any, ...]) -> Any:  # noqa: ANN401 - any setting
+    if not isinstance(value, list | tuple):
+        return _WRONG
+    hints = args[:1] * len(value) if args[-1:] == (...,) else args
+    if len(hints) != len(value):
+        return _WRONG
+    found = tuple(_checked(each, hint) for each, hint in zip(value, hints, strict=True))
+    return _WRONG if any(each is _WRONG for each in found) else found
+
+
+def _describe(hint: Any) -> str:  # noqa: ANN401 - an annotation
+    """What an annotation allows, in words: "an integer ≥ 1"."""
+    origin, args = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        return " ".join([_describe(args[0]), *map(str, args[1:])])
+    if origin is Literal:
+        return "one of " + ", ".join(map(str, args))
+    if origin in (Union, types.UnionType):
+        return " or ".join("unset" if each is type(None) else _describe(each) for each in args)
+    if origin is tuple:
+        return "a list, each item " + _describe(args[0])
+    words = {int: "an integer", float: "a number", bool: "true or false", str: "a string"}
+    return words.get(
+        hint, "an object" if origin is Mapping else str(getattr(hint, "__name__", hint))
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CharCnnConfig(Settings):
     """Words are spelled: characters -> convolutions -> highways -> one vector."""
 
-    width: int = 512
+    width: Count = 512
     """P: width of the word vector, which is also the output width of the LSTM."""
     scheme: CharacterScheme = "bytes"
     """`bytes` is the official UTF-8 scheme; `code_points` spells a word with whole characters."""
     alphabet: str = ""
     """For `code_points`: the characters that have an id of their own; all others share one."""
-    max_characters: int = 50
+    max_characters: Annotated[int, Range(least=3)] = 50
     """Characters per word, begin- and end-of-word markers included; a longer word is cut."""
-    character_width: int = 16
-    filters: tuple[tuple[int, int], ...] = (
+    character_width: Count = 16
+    filters: tuple[tuple[Count, Count], ...] = (
         (1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024),
     )  # fmt: skip
     """(characters seen at once, number of filters) of each convolution."""
     activation: Activation = "relu"
-    num_highways: int = 2
+    num_highways: CountOrZero = 2
     has_projection: bool = True
     """Whether a linear map follows the highways. bilm-tf leaves it out where widths agree."""
 
@@ -67,74 +180,54 @@ class CharCnnConfig:
         return 1 + len(self.alphabet) + 1 + NUM_MARKERS
 
     def __post_init__(self) -> None:
-        _check_types(self)
-        _check_choice("scheme", self.scheme, CharacterScheme)
-        _check_choice("activation", self.activation, Activation)
-        _check_positive(
-            width=self.width,
-            character_width=self.character_width,
-            max_characters=self.max_characters,
-        )
-        if self.max_characters < 3:
-            raise ConfigError(
-                f"max_characters is {self.max_characters}; a word needs 3 at least: "
-                f"begin, one character, end"
-            )
-        if type(self.num_highways) is not int or self.num_highways < 0:
-            raise ConfigError(f"num_highways is {self.num_highways!r}; 0 or more is needed")
+        super().__post_init__()
         if not self.filters:
             raise ConfigError("filters is empty; give at least one (width, count) pair")
         for size, count in self.filters:
-            if not (1 <= size <= self.max_characters and count >= 1):
+            if size > self.max_characters:
                 raise ConfigError(
-                    f"filter ({size}, {count}): its width must lie between 1 and max_characters "
-                    f"{self.max_characters}, its count must be at least 1"
+                    f"filter ({size}, {count}) is wider than max_characters {self.max_characters}"
                 )
         if not self.has_projection and self.num_filters != self.width:
             raise ConfigError(
-                f"without a projection the {self.num_filters} filters must equal width {self.width}"
+                f"without a projection width must equal the number of filters, got width "
+                f"{self.width} and {self.num_filters} filters"
             )
         if self.scheme == "bytes" and self.alphabet:
-            raise ConfigError("the byte scheme has no alphabet; drop it or use code_points")
+            raise ConfigError("the byte scheme has no alphabet; remove it or use code_points")
         if len(set(self.alphabet)) != len(self.alphabet):
-            raise ConfigError("alphabet holds a character twice")
+            raise ConfigError("alphabet contains a character twice")
 
 
 @dataclass(frozen=True, kw_only=True)
-class WordTableConfig:
+class WordTableConfig(Settings):
     """Words are looked up: one stored vector for each word of a fixed list, `<UNK>` for others."""
 
-    width: int
+    width: Count
     """P: width of the word vector."""
-    num_words: int
+    num_words: Count
     """Rows of the table, boundaries and `<UNK>` included, in the order of vocab.txt."""
-
-    def __post_init__(self) -> None:
-        _check_positive(width=self.width, num_words=self.num_words)
 
 
 @dataclass(frozen=True, kw_only=True)
-class LstmConfig:
+class LstmConfig(Settings):
     """One direction of the biLM; the other has the same shape and its own weights."""
 
-    num_layers: int = 2
-    cell_width: int = 4096
-    output_width: int = 512
+    num_layers: Count = 2
+    cell_width: Count = 4096
+    output_width: Count = 512
     """P: width that a layer hands on and feeds back."""
     has_projection: bool = True
     """Whether a linear map leads from the cell to the output; without it the widths agree."""
-    cell_clip: float | None = 3.0
+    cell_clip: Positive | None = 3.0
     """Bound on |cell state|; None leaves it free. The official weights were trained with 3."""
-    output_clip: float | None = 3.0
+    output_clip: Positive | None = 3.0
     """Bound on |projected output|; None leaves it free, and so does a model without projection."""
     has_skips: bool = True
     """Whether each layer from the second on adds its input to its output."""
 
     def __post_init__(self) -> None:
-        _check_types(self)
-        _check_positive(
-            num_layers=self.num_layers, cell_width=self.cell_width, output_width=self.output_width
-        )
+        super().__post_init__()
         if self.output_width > self.cell_width:
             raise ConfigError(
                 f"output_width {self.output_width} exceeds cell_width {self.cell_width}; "
@@ -145,16 +238,13 @@ class LstmConfig:
                 f"without a projection output_width {self.output_width} must equal "
                 f"cell_width {self.cell_width}"
             )
-        for name, clip in (("cell_clip", self.cell_clip), ("output_clip", self.output_clip)):
-            if clip is not None and not clip > 0:
-                raise ConfigError(f"{name} is {clip}; it must be positive, or None for no clip")
 
 
 TokenConfig = CharCnnConfig | WordTableConfig
 
 
 @dataclass(frozen=True, kw_only=True)
-class ElmoConfig:
+class ElmoConfig(Settings):
     """A whole model."""
 
     tokens: TokenConfig = field(default_factory=CharCnnConfig)
@@ -183,9 +273,7 @@ class ElmoConfig:
         return 2 * self.lstm.output_width
 
     def __post_init__(self) -> None:
-        _check_types(self)
-        _check_choice("tokenizer", self.tokenizer, TokenizerName)
-        _check_choice("start", self.start, Start)
+        super().__post_init__()
         if self.start == "stored":
             object.__setattr__(self, "has_start_state", True)
         if self.tokens.width != self.lstm.output_width:
@@ -236,19 +324,12 @@ class ElmoConfig:
 def build(kind: type[Config], values: Any, where: str) -> Config:  # noqa: ANN401 - any JSON
     """Make a settings object from plain values; unknown keys and wrong types are errors."""
     if not isinstance(values, Mapping):
-        raise ConfigError(f"{where} is {values!r}; an object with its settings is needed")
+        raise ConfigError(f"{where}: expected an object with settings, got {values!r}")
     check_keys(values, {f.name for f in dataclasses.fields(kind)}, where)  # type: ignore[arg-type]
-    values = dict(values)
     try:
-        if "filters" in values:
-            values["filters"] = tuple((int(size), int(n)) for size, n in values["filters"])
-        made = kind(**values)
-    except (TypeError, ValueError) as error:
-        if not isinstance(error, ConfigError):
-            _check_numbers(kind, values, where)  # which says more than Python does
+        return kind(**values)
+    except (ConfigError, TypeError) as error:  # TypeError: a required setting is missing
         raise ConfigError(f"{where}: {error}") from error
-    _check_numbers(kind, values, where)
-    return made
 
 
 def check_keys(values: Mapping[str, Any], known: set[str], where: str) -> None:
@@ -257,37 +338,3 @@ def check_keys(values: Mapping[str, Any], known: set[str], where: str) -> None:
         near = get_close_matches(key, known, 1)
         hint = f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(sorted(known))}"
         raise ConfigError(f"{where}: unknown key {key!r}{hint}")
-
-
-def _check_types(config: object) -> None:
-    """Raise ConfigError for a setting whose value is of another kind than its annotation."""
-    kinds: dict[str, type | tuple[type, ...]] = {
-        "bool": bool, "str": str, "Mapping[str, Any]": Mapping, "float | None": (int, float),
-    }  # fmt: skip
-    for field_ in dataclasses.fields(config):  # type: ignore[arg-type]
-        value, kind = getattr(config, field_.name), kinds.get(str(field_.type))
-        is_none = value is None and "None" in str(field_.type)
-        is_wrong_bool = isinstance(value, bool) and kind is not bool
-        if kind is not None and not is_none and (is_wrong_bool or not isinstance(value, kind)):
-            raise ConfigError(f"{field_.name} is {value!r}; {field_.type} is needed")
-
-
-def _check_numbers(kind: type, values: Mapping[str, Any], where: str) -> None:
-    """Raise ConfigError for a word or the like where a number is wanted."""
-    for field_ in dataclasses.fields(kind):
-        wanted, value = str(field_.type), values.get(field_.name)
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if value is not None and wanted.startswith(("int", "float")) and not is_number:
-            what = "a whole number" if wanted.startswith("int") else "a number"
-            raise ConfigError(f"{where}: {field_.name} is {value!r}; {what} is needed")
-
-
-def _check_choice(name: str, value: str, choices: Any) -> None:  # noqa: ANN401 - a Literal
-    if not isinstance(value, str) or value not in get_args(choices):
-        raise ConfigError(f"{name} is {value!r}; choose one of {', '.join(get_args(choices))}")
-
-
-def _check_positive(**values: int) -> None:
-    for name, value in values.items():
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise ConfigError(f"{name} is {value!r}; a positive whole number is needed")

@@ -26,24 +26,25 @@ from torch import Tensor
 from relmo.config import CharCnnConfig, ElmoConfig, Start
 from relmo.errors import ConfigError, TextError
 from relmo.kernels.cpu_products import Precision
+from relmo.kernels.device import to_device
 from relmo.language_model import LanguageModel
+from relmo.layers import LayerChoice, check_layers, check_one_layer, choose_layers
 from relmo.nn.bilm import BiLM, initialize
-from relmo.nn.choice import check_dtype, check_layers, choose_layers, split_layers
 from relmo.nn.lm_head import LmHead
-from relmo.nn.pooling import Pooling, check_pooling, normalize, pool
-from relmo.nn.reader import PrecisionChoice, Reader, check_precision
-from relmo.nn.senses import sense_vectors
-from relmo.nn.stream import BATCH_TOKENS, WINDOW_TOKENS, Stream
-from relmo.nn.transfer import onto
-from relmo.nn.word_memo import WordMemo, words_that_fit
 from relmo.progress import progress
+from relmo.runtime.choice import check_dtype, split_layers
+from relmo.runtime.pooling import Pooling, check_pooling, normalize, pool
+from relmo.runtime.reader import PrecisionChoice, Reader, check_precision
+from relmo.runtime.senses import sense_vectors
+from relmo.runtime.stream import BATCH_TOKENS, WINDOW_TOKENS, Stream
+from relmo.runtime.word_memo import WordMemo, words_that_fit
 from relmo.text.batches import index_words
 from relmo.text.characters import make_characters
 from relmo.text.lexicon import Lexicon
 from relmo.text.sentences import split_sentences
 from relmo.text.tokenize import make_tokenizer
 from relmo.text.words import Sentence, check_sentences, words_of
-from relmo.types import Batch, BiLmState, LayerChoice, Layers, Token, VectorDtype, Vectors
+from relmo.types import Batch, BiLmState, Layers, Token, VectorDtype, Vectors
 from relmo.weights.find import read_model
 from relmo.weights.native import Native
 from relmo.weights.tensors import ModelFiles, Storage, build_bilm, tensors_of
@@ -223,7 +224,7 @@ class Elmo:
         else:
             assert self.lexicon is not None
             ids = self.lexicon.rows(words)
-        return onto(ids, self.device)
+        return to_device(ids, self.device)
 
     def is_cut(self, word: str) -> bool:
         """Whether the word is longer than the model's character limit, so that its end is lost."""
@@ -234,7 +235,7 @@ class Elmo:
         found = index_words(sentences)
         return Batch(
             words=self.spell(found.words),
-            index=onto(found.index, self.device),
+            index=to_device(found.index, self.device),
             lengths=torch.from_numpy(found.lengths),
         )
 
@@ -330,7 +331,7 @@ class Elmo:
         """All layers of one batch of token lists as tensors, boundaries and padding included."""
         found = index_words(sentences)
         vectors = self.memo.vectors(found.words)  # (U, P)
-        x = vectors[onto(found.index, vectors.device)]  # (B, T, P)
+        x = vectors[to_device(found.index, vectors.device)]  # (B, T, P)
         return self.reader.read(x, torch.from_numpy(found.lengths), state)
 
     def encode(
@@ -358,8 +359,7 @@ class Elmo:
             show_progress_bar: on standard error; None shows none.
             convert_to_tensor: give a torch tensor on the model's device instead of numpy.
         """
-        if layer not in ("mean", "top") and not isinstance(layer, int):
-            raise ConfigError(f"layer is {layer!r}; choose 'mean', 'top' or a layer's number")
+        check_one_layer(layer, self.config.num_layers)
         check_pooling(pooling)
         many = [texts] if isinstance(texts, str) else list(texts)
         parts = [_sentences_of(text, number) for number, text in enumerate(many)]

@@ -18,7 +18,7 @@ from torch import Tensor
 from relmo.errors import ConfigError, TextError
 from relmo.nn.bilm import BiLM
 from relmo.nn.lm_head import LmHead, log_uniform
-from relmo.nn.pair import read_pair
+from relmo.runtime.pair import read_pair
 from relmo.scoring import Perplexity, Scorer, ScoreStart, Text
 from relmo.text.characters import BEGIN_SENTENCE, END_SENTENCE
 from relmo.text.lexicon import UNKNOWN, Lexicon

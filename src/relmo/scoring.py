@@ -19,7 +19,7 @@ from torch import Tensor
 
 from relmo.nn.bilm import BiLM
 from relmo.nn.lm_head import LmHead
-from relmo.nn.pair import read_pair
+from relmo.runtime.pair import read_pair
 from relmo.types import BiLmState
 
 ScoreStart = Literal["carried", "stored", "zero"]

@@ -15,9 +15,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 Vectors: TypeAlias = "NDArray[np.float32]"
-LayerChoice = Literal["all", "mean", "top"] | int
 VectorDtype = Literal["float32", "float16"]
-"""Which layers to hand out; a number counts from 0, the token layer."""
 
 
 @dataclass(frozen=True, slots=True)

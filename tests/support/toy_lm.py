@@ -9,8 +9,8 @@ from typing import Any
 
 from relmo.tasks.lm.pretrain import pretrain
 from relmo.tasks.lm.settings import Recipe, make_recipe
+from relmo.tasks.lm.token_cache import CacheSettings, TokenCache, is_held_out, open_cache
 from relmo.text.documents import read_documents
-from relmo.text.token_cache import CacheSettings, TokenCache, is_held_out, open_cache
 
 WORDS = [
     "ba",

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 
-from relmo.nn.pooling import normalize
+from relmo.runtime.pooling import normalize
 from relmo.search.documents import Document, Passage
 from relmo.search.store import Entry
 

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
+from relmo.tasks.lm.token_cache import CacheSettings, is_held_out
 from relmo.text.documents import read_documents
-from relmo.text.token_cache import CacheSettings, is_held_out
 from scripts import held_out
 
 RNG = random.Random(0)

@@ -11,8 +11,8 @@ from relmo import Elmo
 from relmo.config import LstmConfig
 from relmo.errors import ConfigError
 from relmo.kernels.cpu_products import has_bfloat16
-from relmo.nn.cpu_engine import CpuEngine
 from relmo.nn.state import map_state
+from relmo.runtime.cpu_engine import CpuEngine
 from tests.conftest import tiny_config
 
 PRECISIONS = ("float32", "bfloat16", "int8")

@@ -38,9 +38,9 @@ def bench(
     as_json: AsJson = False,
 ) -> None:
     """Measure this machine, relmo by part and end to end, and other ELMos in the same rounds."""
-    from relmo.bench.run import PRECISIONS, Settings
-    from relmo.bench.run import bench as run
-    from relmo.bench.table import as_text
+    from relmo.lab.bench.run import PRECISIONS, Settings
+    from relmo.lab.bench.run import bench as run
+    from relmo.lab.bench.table import as_text
 
     settings = Settings(
         model=model,

@@ -53,9 +53,9 @@ def embed(
     as_json: AsJson = False,
 ) -> None:
     """Embed text: one input line is one sequence and one key of the output."""
+    from relmo.batch import embed_lines
     from relmo.elmo import Elmo
-    from relmo.embed_lines import embed_lines, parse_layers
-    from relmo.nn.choice import check_layers
+    from relmo.layers import check_layers, parse_layers
     from relmo.progress import progress
     from relmo.text.lines import read_files
     from relmo.vectors.writer import check_output

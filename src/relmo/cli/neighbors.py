@@ -44,7 +44,8 @@ def neighbors(
 ) -> None:
     """Show the nearest occurrences of a word in context, and the nearest words without it."""
     from relmo.elmo import Elmo
-    from relmo.probes.neighbors import (
+    from relmo.files import make_folder, sha256
+    from relmo.lab.probes.neighbors import (
         compared_layer,
         find_position,
         nearest_occurrences,
@@ -52,7 +53,6 @@ def neighbors(
     )
     from relmo.text.documents import find_files, read_documents
     from relmo.train.record import write_record
-    from relmo.weights.facts import make_folder, sha256
 
     if output is not None and (output / "run.json").exists():
         raise ConfigError(f"{output} holds a finished run; choose another folder")

@@ -48,7 +48,7 @@ def probe(
 ) -> None:
     """Ask what each layer of a model knows, with as little learning as possible."""
     from relmo.elmo import Elmo
-    from relmo.probes.run import check_probe, run_probe
+    from relmo.lab.probes.run import check_probe, run_probe
 
     check_probe(name, data, output, vectors, cache, seed)
     elmo = Elmo.from_pretrained(model, precision=precision)  # type: ignore[arg-type]

@@ -20,6 +20,6 @@ Output = Annotated[
 
 def report(runs: Runs, output: Output, as_json: AsJson = False) -> None:
     """Make the paper's tables and figures of run records alone; no model is read."""
-    from relmo.reports.report import write_report
+    from relmo.lab.reports.report import write_report
 
     say(write_report(runs, output), as_json)

@@ -20,9 +20,9 @@ from relmo.compat.allennlp_embedder import ElmoEmbedder, local_path
 from relmo.config import CharCnnConfig
 from relmo.errors import ConfigError, TextError
 from relmo.nn.bilm import BiLM
-from relmo.nn.reader import Reader
 from relmo.nn.scalar_mix import ScalarMix
 from relmo.nn.state import CarriedState
+from relmo.runtime.reader import Reader
 from relmo.text.characters import BEGIN_SENTENCE, END_SENTENCE, ByteCharacters
 from relmo.types import Layers
 from relmo.weights.official_hdf5 import read_files

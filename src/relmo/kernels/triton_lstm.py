@@ -21,9 +21,9 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from relmo.errors import ConfigError
+from relmo.kernels.device import on_its_device
 from relmo.kernels.packing import Rooms
 from relmo.kernels.reference import LstmWeights
-from relmo.kernels.select import on_its_device
 
 BLOCK = 1024
 

@@ -22,7 +22,7 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from relmo.kernels.select import on_its_device
+from relmo.kernels.device import on_its_device
 from relmo.kernels.triton_lstm import tanh
 
 ROWS = 16

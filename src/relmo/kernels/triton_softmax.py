@@ -15,7 +15,7 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from relmo.kernels.select import on_its_device
+from relmo.kernels.device import on_its_device
 
 ROWS = 16384
 """Tokens at a time: bounds the memory of the scores."""

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from relmo.config import CharCnnConfig
 from relmo.kernels import reference
 from relmo.kernels.gemm_char_cnn import char_convolutions
-from relmo.nn.bare import Conv1d, Embedding, Linear
+from relmo.nn.uninitialized import Conv1d, Embedding, Linear
 
 
 class Highway(nn.Module):

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from relmo.config import WordTableConfig
-from relmo.nn.bare import Embedding
+from relmo.nn.uninitialized import Embedding
 
 
 class WordTable(nn.Module):

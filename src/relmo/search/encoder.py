@@ -13,12 +13,13 @@ import numpy as np
 
 from relmo.elmo import Elmo
 from relmo.errors import ConfigError
+from relmo.layers import LayerChoice
 from relmo.progress import progress
 from relmo.search.background import ENOUGH, make_background
 from relmo.search.isotropy import Isotropy
 from relmo.search.settings import Layer, Settings
 from relmo.search.word_weights import WordWeights
-from relmo.types import LayerChoice, Vectors
+from relmo.types import Vectors
 
 _LENGTH = struct.Struct("<Q")
 

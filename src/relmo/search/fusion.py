@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from relmo.nn.pooling import normalize
+from relmo.runtime.pooling import normalize
 from relmo.search.bm25 import ranked
 from relmo.search.filters import Condition
 from relmo.search.store import Scored, Store

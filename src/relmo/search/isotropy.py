@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from relmo.errors import ConfigError
-from relmo.nn.pooling import normalize
+from relmo.runtime.pooling import normalize
 from relmo.types import Vectors
 
 Fix = Literal["none", "mean", "directions", "whiten"]

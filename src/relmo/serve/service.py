@@ -13,7 +13,7 @@ import numpy as np
 
 from relmo.elmo import Elmo
 from relmo.errors import ConfigError, TextError, TextWarning
-from relmo.nn.pooling import normalize
+from relmo.runtime.pooling import normalize
 from relmo.serve.batcher import Batcher, QueueClosed, QueueFull
 from relmo.serve.bodies import SearchBody
 from relmo.serve.meters import Meters

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from relmo.errors import ModelNotFound, WeightError
-from relmo.files import replacing
-from relmo.weights.facts import make_folder, read_json
+from relmo.files import make_folder, read_json, replacing
 
 NAME, WORDS = "task.json", "words.json"
 

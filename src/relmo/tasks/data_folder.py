@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from relmo.errors import ConfigError
+from relmo.files import sha256
 from relmo.tasks.parts import PARTS, Part, find_part, need_part
 from relmo.tasks.registry import find_task
-from relmo.weights.facts import sha256
 
 NEEDED: tuple[Part, ...] = ("train", "dev")
 ANY = ("",)

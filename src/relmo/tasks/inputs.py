@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from relmo.elmo import Elmo
+from relmo.kernels.device import to_device
 from relmo.nn.blocks.tokens import InputSettings, TokenBatch, TokenInput
-from relmo.nn.transfer import onto
-from relmo.nn.tuning import tuned_layers
+from relmo.runtime.tuning import tuned_layers
 from relmo.tasks.static_vectors import StaticVectors
 from relmo.text.tokenize import TreebankTokenizer
 
@@ -68,10 +68,10 @@ class Inputs:
         numbers[mask] = [known[word] for word in chain.from_iterable(sentences)]
         letters = None if self.letters is None else known.letters_of(numbers)
         return TokenBatch(
-            static=onto(known.rows[numbers], self.device),
-            letters=None if letters is None else onto(letters, self.device).long(),
+            static=to_device(known.rows[numbers], self.device),
+            letters=None if letters is None else to_device(letters, self.device).long(),
             layers=None if self.layers is None else _at_least_one(self.layers(sentences)),
-            mask=onto(mask, self.device),
+            mask=to_device(mask, self.device),
             known_lengths=torch.from_numpy(lengths),
         )
 

@@ -105,7 +105,7 @@ class LabelledTask(ABC, Generic[Example, Prediction]):
     ) -> list[Any] | None:
         """What each example adds to the sums that the scores are made of; None if none is kept.
 
-        With them two runs are compared by `relmo.tasks.bootstrap`.
+        With them two runs are compared by `relmo.lab.bootstrap`.
         """
         return None
 

@@ -25,11 +25,10 @@ from torch import Tensor
 
 from relmo.elmo import Elmo
 from relmo.errors import ConfigError, OutputError, WeightError
-from relmo.files import explain, sync_file, sync_folder
-from relmo.nn.transfer import onto
+from relmo.files import explain, make_folder, read_json, sync_file, sync_folder, write_json
+from relmo.kernels.device import to_device
 from relmo.progress import progress
 from relmo.vectors.lock import open_locked
-from relmo.weights.facts import make_folder, read_json, write_json
 
 Words = tuple[str, ...]
 MAX_BYTES = 64 * 2**30
@@ -68,10 +67,10 @@ class LayerCache:
         there = steps < lengths  # (B, T)
         rows = np.where(there, firsts + steps, 0)
         if isinstance(self._table, Tensor):
-            found = self._table[onto(rows, self.device)]  # (B, T, L + 1, D)
+            found = self._table[to_device(rows, self.device)]  # (B, T, L + 1, D)
         else:
-            found = onto(self._table[rows], self.device)
-        mask = onto(there, self.device)
+            found = to_device(self._table[rows], self.device)
+        mask = to_device(there, self.device)
         return (found * mask[..., None, None]).permute(2, 0, 1, 3)
 
 

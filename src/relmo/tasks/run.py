@@ -21,8 +21,9 @@ import torch
 from relmo.config import build, check_keys
 from relmo.elmo import Elmo
 from relmo.errors import ConfigError, ModelNotFound
+from relmo.files import sha256
 from relmo.nn.blocks.tokens import InputSettings
-from relmo.nn.reader import PrecisionChoice, check_precision
+from relmo.runtime.reader import PrecisionChoice, check_precision
 from relmo.tasks.about import About, read_about
 from relmo.tasks.data_folder import data_facts, read_parts
 from relmo.tasks.inputs import Inputs, Letters, layers_of
@@ -40,7 +41,6 @@ from relmo.train.optim import OptimSettings
 from relmo.train.recipe import read_recipe, section
 from relmo.train.record import read_curve, write_record
 from relmo.train.trainer import Trainer, TrainSettings
-from relmo.weights.facts import sha256
 
 COURSE = "input", "model", "batch"
 """Sections of a recipe that may not change before a run is resumed."""

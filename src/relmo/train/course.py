@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from relmo.errors import ConfigError
+from relmo.files import make_folder, read_json, write_json
 from relmo.train.checkpoint import has_checkpoint
-from relmo.weights.facts import make_folder, read_json, write_json
 
 
 def check_course(

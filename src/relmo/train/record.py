@@ -14,9 +14,8 @@ import torch
 
 import relmo
 from relmo.errors import WeightError
-from relmo.files import explain, replacing
+from relmo.files import explain, read_json, replacing
 from relmo.train.distributed import World
-from relmo.weights.facts import read_json
 
 
 def write_record(path: Path, facts: dict[str, Any], world: World | None = None) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from relmo.config import CharCnnConfig
-from relmo.weights.facts import sha256
+from relmo.files import sha256
 from relmo.weights.find import find_model, read_model
 from relmo.weights.layouts import detect
 from relmo.weights.native import Native, read_config

@@ -155,7 +155,7 @@ def _data(config: ElmoConfig, release: Release) -> list[str]:
         f"Trained on {tokens.get('train', 0):,} tokens of {documents.get('train', 0):,} documents. "
         f"{documents.get('held_out', 0):,} documents of {tokens.get('held_out', 0):,} tokens were "
         f"kept out: {data.get('held_out', 0):.2%} of all, chosen by a hash of their text and the "
-        f"seed {data.get('seed', 0)} (`relmo.text.token_cache.is_held_out`). "
+        f"seed {data.get('seed', 0)} (`relmo.tasks.lm.token_cache.is_held_out`). "
         f"Sentence boundaries count as tokens."
     )
     note = f"The weights are under {config.licence}; the file LICENSE names the sources."

@@ -20,9 +20,8 @@ from torch import Tensor
 
 from relmo.config import ElmoConfig
 from relmo.errors import ConfigError, OutputError, WeightError
-from relmo.files import explain, sync_folder
+from relmo.files import explain, make_folder, read_json, sha256, sync_folder, write_json
 from relmo.text.lexicon import Lexicon
-from relmo.weights.facts import make_folder, read_json, sha256, write_json
 from relmo.weights.int8 import SCALE
 from relmo.weights.lm_head_files import head_files, read_head, write_head
 from relmo.weights.model_card import model_card

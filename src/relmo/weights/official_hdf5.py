@@ -23,9 +23,8 @@ from torch import Tensor
 
 from relmo.config import CharCnnConfig, ElmoConfig, WordTableConfig
 from relmo.errors import ConfigError, RelmoError, WeightError
-from relmo.files import replacing
+from relmo.files import make_folder, read_json, replacing, write_json
 from relmo.text.lexicon import Lexicon
-from relmo.weights.facts import make_folder, read_json, write_json
 from relmo.weights.official_options import TOKENIZER, to_config, to_options
 from relmo.weights.tensors import (
     ModelFiles,

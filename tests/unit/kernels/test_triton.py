@@ -21,8 +21,8 @@ from relmo.kernels import reference
 from relmo.kernels.reference import LstmWeights
 from relmo.nn.bilm import BiLM, initialize
 from relmo.nn.blocks import encoder
+from relmo.nn.blocks.crf import NEVER, plain_log_sum
 from relmo.nn.blocks.encoder import Encoder, split_layer
-from relmo.nn.crf import NEVER, plain_log_sum
 from relmo.tasks.srl.model import AlternatingLstm
 
 TOLERANCE = {torch.float32: 2e-6, torch.bfloat16: 2e-2}
@@ -263,7 +263,7 @@ def lstm_errors(T, B, P, H, cell_clip, output_clip, layout, device, dtype):
 
 def engine_errors(clip, num_layers, has_skips, device, dtype):
     """How far layers and state are from the plain biLM's."""
-    from relmo.nn.gpu_engine import GpuEngine
+    from relmo.runtime.gpu_engine import GpuEngine
 
     config = ElmoConfig(
         tokens=WordTableConfig(width=6, num_words=4),

@@ -9,9 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
+from relmo.kernels.device import has_triton_on, to_device
 from relmo.kernels.packing import pack
-from relmo.kernels.select import has_triton_on
-from relmo.nn.transfer import onto
 
 
 class VariationalDropout(nn.Module):
@@ -63,7 +62,7 @@ class Encoder(nn.Module):
         """Read sentences whose row b has lengths[b] tokens; lengths (B,) stand on the CPU."""
         B, T, _ = x.shape
         order = order_of(lengths, T, x.device)
-        places = onto(order.ahead, x.device)  # (N,)
+        places = to_device(order.ahead, x.device)  # (N,)
         for layer in self.layers:
             h = order.read(layer, take(self.dropout(x), places))  # (N, 2H)
             x = put(h, places, B, T)
@@ -101,7 +100,7 @@ def _in_one_kernel(lengths: Tensor, T: int, device: torch.device) -> Order:
     starts = lengths.cumsum(0) - lengths  # (B,)
     row = torch.repeat_interleave(lengths)  # (N,)
     step = torch.arange(len(row)) - starts[row]  # (N,)
-    where = onto(torch.stack([starts, lengths]).int(), device)  # (2, B)
+    where = to_device(torch.stack([starts, lengths]).int(), device)  # (2, B)
 
     def read(layer: nn.Module, tokens: Tensor) -> Tensor:
         with torch.autocast(device.type, enabled=False):

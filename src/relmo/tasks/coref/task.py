@@ -17,8 +17,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from relmo.kernels.device import to_device
 from relmo.nn.blocks.tokens import TokenInput
-from relmo.nn.transfer import onto
 from relmo.tasks.coref.data import Cluster, Document, read_documents, without_singletons
 from relmo.tasks.coref.metrics import count, evaluate
 from relmo.tasks.coref.model import CorefModel, CorefSettings
@@ -142,7 +142,7 @@ class CorefTask(LabelledTask[Document, Clusters]):
         return [count(self._ruled(e).clusters, p).round(6).tolist() for e, p in pairs]
 
     def _document_loss(self, document: Document) -> Tensor:
-        groups = onto(group_grid(document, self.settings.max_width), self.device)
+        groups = to_device(group_grid(document, self.settings.max_width), self.device)
         return self.net.loss(self.inputs(document.sentences), self._genre(document), groups)
 
     def _ruled(self, document: Document) -> Document:

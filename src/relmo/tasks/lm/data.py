@@ -13,10 +13,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from relmo.kernels.device import to_device
 from relmo.nn.lm_head import Sampler
-from relmo.nn.transfer import onto
+from relmo.tasks.lm.windows import Windows
 from relmo.text.characters import Characters
-from relmo.text.lm_windows import Windows
 
 CHUNKS = (0, 0.3, 0.55, 0.75, 0.9, 0.98, 1)
 """Where words sorted by length are parted: each group is read over its longest word alone."""
@@ -153,4 +153,4 @@ class LmBatches:
             step += 1
 
     def _tensor(self, array: NDArray[np.generic]) -> Tensor:
-        return onto(array, self.device)
+        return to_device(array, self.device)

@@ -11,12 +11,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from relmo.kernels.select import has_triton
+from relmo.kernels.device import has_triton
 from relmo.nn.bilm import BiLM
 from relmo.nn.char_cnn import CharCnn
 from relmo.nn.lm_head import LmHead, Sample, log_uniform
 from relmo.nn.lstm import LstmStack
-from relmo.nn.pair import read_pair
+from relmo.runtime.pair import read_pair
 from relmo.tasks.lm.data import LmBatch
 from relmo.types import BiLmState, LstmState
 

@@ -11,8 +11,8 @@ from typing import Any
 from relmo.errors import ConfigError
 from relmo.tasks.lm.settings import Recipe
 from relmo.tasks.lm.task import LmTask
+from relmo.tasks.lm.token_cache import TokenCache, open_cache
 from relmo.text.documents import find_files
-from relmo.text.token_cache import TokenCache, open_cache
 from relmo.train.course import check_course
 from relmo.train.distributed import World, join_world, wait
 from relmo.train.record import write_record

@@ -10,7 +10,7 @@ from typing import Any
 
 from relmo.config import CharCnnConfig, ElmoConfig, LstmConfig, build, check_keys
 from relmo.errors import ConfigError
-from relmo.text.token_cache import CacheSettings
+from relmo.tasks.lm.token_cache import CacheSettings
 from relmo.train.optim import OptimSettings
 from relmo.train.recipe import read_recipe, section
 from relmo.train.trainer import TrainSettings, check_whole

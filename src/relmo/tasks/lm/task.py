@@ -14,7 +14,7 @@ from torch import Tensor
 
 from relmo.config import CharCnnConfig, ElmoConfig, Start
 from relmo.errors import ConfigError
-from relmo.kernels.select import has_triton
+from relmo.kernels.device import has_triton
 from relmo.nn import lm_head
 from relmo.nn.bilm import BiLM, initialize
 from relmo.nn.char_cnn import CharCnn
@@ -25,10 +25,10 @@ from relmo.tasks.lm.data import LmBatches, Speller
 from relmo.tasks.lm.model import LmModel
 from relmo.tasks.lm.settings import LmSettings
 from relmo.tasks.lm.start_state import mean_state
+from relmo.tasks.lm.token_cache import SPECIAL, TokenCache
+from relmo.tasks.lm.windows import Windows
 from relmo.text.characters import make_characters
 from relmo.text.lexicon import Lexicon
-from relmo.text.lm_windows import Windows
-from relmo.text.token_cache import SPECIAL, TokenCache
 from relmo.train.distributed import World, mean_over
 from relmo.types import BiLmState, LstmState
 from relmo.weights.native import Native

@@ -11,8 +11,8 @@ import numpy as np
 from torch import Tensor
 
 from relmo.errors import DataError
+from relmo.kernels.device import to_device
 from relmo.nn.blocks.tokens import TokenInput
-from relmo.nn.transfer import onto
 from relmo.tasks.inputs import Inputs, Words
 from relmo.tasks.labelled import BatchSettings, LabelledTask
 from relmo.tasks.ner.data import TaggedSentence, line_of_tag, read_columns, read_conllu
@@ -128,7 +128,7 @@ class NerTask(LabelledTask[TaggedSentence, Tags]):
         numbers = np.zeros(batch.mask.shape, np.int64)  # (B, T)
         for b, example in enumerate(examples):
             numbers[b, : len(example.tags)] = [self._number_of[tag] for tag in example.tags]
-        return self.net.loss(batch, onto(numbers, self.device))
+        return self.net.loss(batch, to_device(numbers, self.device))
 
     def predict_batch(self, examples: Sequence[TaggedSentence]) -> list[Tags]:
         """The tags of each sentence."""

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from relmo.errors import TextError
+from relmo.kernels.device import to_device
 from relmo.nn.blocks.tokens import TokenBatch, TokenInput
-from relmo.nn.transfer import onto
 from relmo.tasks.inputs import Inputs, Words, split_text
 from relmo.tasks.labelled import BatchSettings, LabelledTask, check_labels
 from relmo.tasks.parts import Part
@@ -100,7 +100,7 @@ class SnliTask(LabelledTask[SentencePair, str]):
     def batch_loss(self, examples: Sequence[SentencePair]) -> Tensor:
         """The mean loss of a batch."""
         numbers = torch.tensor([self._number_of[e.label] for e in examples])  # (B,)
-        return self.net.loss(self._batch(examples), onto(numbers, self.device))
+        return self.net.loss(self._batch(examples), to_device(numbers, self.device))
 
     def predict_batch(self, examples: Sequence[SentencePair]) -> list[str]:
         """The label of each pair."""

@@ -10,8 +10,8 @@ import numpy as np
 from torch import Tensor
 
 from relmo.errors import ConfigError, TextError
+from relmo.kernels.device import to_device
 from relmo.nn.blocks.tokens import TokenBatch, TokenInput
-from relmo.nn.transfer import onto
 from relmo.tasks.inputs import Inputs, Words, split_text
 from relmo.tasks.labelled import BatchSettings, LabelledTask
 from relmo.tasks.parts import Part, find_part, need_part
@@ -151,4 +151,4 @@ class SquadTask(LabelledTask[Question, Span | None]):
         for b, each in enumerate(found):
             spans[b, : len(each)] = each
             is_span[b, : len(each)] = True
-        return onto(spans, self.device), onto(is_span, self.device)
+        return to_device(spans, self.device), to_device(is_span, self.device)

@@ -15,6 +15,8 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from relmo.errors import ConfigError
+from relmo.kernels.device import to_device
+from relmo.nn.blocks.crf import viterbi
 from relmo.nn.blocks.encoder import (
     Order,
     VariationalDropout,
@@ -24,8 +26,6 @@ from relmo.nn.blocks.encoder import (
     take,
 )
 from relmo.nn.blocks.tokens import TokenBatch, TokenInput
-from relmo.nn.crf import viterbi
-from relmo.nn.transfer import onto
 from relmo.tasks.ner.schemes import transitions_allowed
 
 NO_TAG = -100
@@ -117,8 +117,8 @@ class AlternatingLstm(nn.Module):
         """Read sentences whose row b has lengths[b] tokens; lengths (B,) stand on the CPU."""
         B, T, _ = x.shape
         order = order_of(lengths, T, x.device)
-        ahead = onto(order.ahead, x.device)  # (N,) places of all sentences' tokens
-        mirror = onto(_mirror(order.ahead, order.behind, B * T), x.device)  # (N,)
+        ahead = to_device(order.ahead, x.device)  # (N,) places of all sentences' tokens
+        mirror = to_device(_mirror(order.ahead, order.behind, B * T), x.device)  # (N,)
         row = ahead // T  # (N,)
         tokens = take(x, ahead)  # (N, E)
         for layer in self.layers:

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from relmo.kernels.device import to_device
 from relmo.nn.blocks.tokens import TokenInput
-from relmo.nn.transfer import onto
 from relmo.tasks.inputs import Inputs, Words
 from relmo.tasks.labelled import BatchSettings, LabelledTask
 from relmo.tasks.parts import Part
@@ -102,7 +102,7 @@ class SrlTask(LabelledTask[Frame, Tags]):
         numbers = np.zeros(batch.mask.shape, np.int64)  # (B, T)
         for b, example in enumerate(examples):
             numbers[b, : len(example.tags)] = [self._number_of[tag] for tag in example.tags]
-        tags = onto(numbers, self.device)
+        tags = to_device(numbers, self.device)
         return self.net.loss(batch, self._predicates(examples), tags)
 
     def predict_batch(self, examples: Sequence[Frame]) -> list[Tags]:

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from relmo.kernels.device import to_device
 from relmo.nn.blocks.tokens import TokenInput
-from relmo.nn.transfer import onto
 from relmo.tasks.inputs import Inputs, Words, split_text
 from relmo.tasks.labelled import BatchSettings, LabelledTask, check_labels
 from relmo.tasks.parts import Part
@@ -88,7 +88,9 @@ class SstTask(LabelledTask[LabelledText, str]):
     def batch_loss(self, examples: Sequence[LabelledText]) -> Tensor:
         """The mean loss of a batch."""
         numbers = torch.tensor([self._number_of[e.label] for e in examples])  # (B,)
-        return self.net.loss(self.inputs([e.words for e in examples]), onto(numbers, self.device))
+        return self.net.loss(
+            self.inputs([e.words for e in examples]), to_device(numbers, self.device)
+        )
 
     def predict_batch(self, examples: Sequence[LabelledText]) -> list[str]:
         """The label of each text."""

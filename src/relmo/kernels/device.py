@@ -1,0 +1,93 @@
+"""Which kernel runs on a device, and copies between host and device that wait for nothing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import wraps
+from importlib.util import find_spec
+from typing import Concatenate, ParamSpec, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from relmo.kernels import reference
+from relmo.kernels.reference import LstmWeights
+
+Others = ParamSpec("Others")
+Result = TypeVar("Result")
+OVERRIDE = "RELMO_KERNELS"
+"""Environment variable: "reference" switches every faster kernel off."""
+
+
+def uses_fast_kernels() -> bool:
+    """Whether anything but the reference may run."""
+    return os.environ.get(OVERRIDE) != "reference"
+
+
+def has_triton(x: Tensor) -> bool:
+    """Whether Triton kernels run on this tensor."""
+    return has_triton_on(x.device)
+
+
+def has_triton_on(device: torch.device) -> bool:
+    """Whether Triton kernels run there."""
+    return device.type == "cuda" and uses_fast_kernels() and find_spec("triton") is not None
+
+
+def on_its_device(
+    kernel: Callable[Concatenate[Tensor, Others], Result],
+) -> Callable[Concatenate[Tensor, Others], Result]:
+    """Run a function on the device of its first tensor; Triton starts kernels on the current one.
+
+    What autograd runs later is on the right device without it.
+    """
+
+    @wraps(kernel)
+    def run(x: Tensor, /, *others: Others.args, **named: Others.kwargs) -> Result:
+        with torch.cuda.device_of(x):  # type: ignore[no-untyped-call]
+            return kernel(x, *others, **named)
+
+    return run
+
+
+def paired_lstm(
+    x: Tensor,
+    h: Tensor,
+    c: Tensor,
+    weights: LstmWeights,
+    cell_clip: float | None,
+    output_clip: float | None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Both directions of one layer, all steps: see `reference.paired_lstm`."""
+    if has_triton(x) and weights.projection is not None:
+        from relmo.kernels import triton_lstm
+
+        return triton_lstm.paired_lstm(x, h, c, weights, cell_clip, output_clip)
+    return reference.paired_lstm(x, h, c, weights, cell_clip, output_clip)
+
+
+def to_device(values: NDArray[np.generic] | Tensor, device: torch.device) -> Tensor:
+    """The same values on the device; on a GPU they arrive before work that is started later."""
+    tensor = values if isinstance(values, Tensor) else torch.from_numpy(values)
+    if device.type != "cuda":
+        return tensor.to(device)
+    return tensor.pin_memory().to(device, non_blocking=True)
+
+
+def begin_host_copy(values: Tensor) -> Callable[[], NDArray[np.generic]]:
+    """Start to copy values to the host; the function returned waits until they are there."""
+    if not values.is_cuda:
+        return values.numpy
+    host = torch.empty(values.shape, dtype=values.dtype, pin_memory=True)
+    host.copy_(values, non_blocking=True)
+    arrived = torch.cuda.Event()  # type: ignore[no-untyped-call]
+    arrived.record()
+
+    def wait() -> NDArray[np.generic]:
+        arrived.synchronize()
+        return host.numpy()
+
+    return wait

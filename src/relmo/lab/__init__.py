@@ -1,0 +1,1 @@
+"""Studies of the models: probes, reports and benchmarks. Only the commands import them."""

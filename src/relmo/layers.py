@@ -1,0 +1,80 @@
+"""Which layers: parse, check, apply. One vocabulary for the API, the commands and the server.
+
+"all"       every layer, (L + 1, ...)
+"mean"      the mean of all layers
+"top"       the last layer
+"bottom"    the mean of layers 0 and 1, which know a word's form more than its sentence
+0 ... L     one layer; 0 is the token layer
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, get_args
+
+from relmo.errors import ConfigError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+    Values = TypeVar("Values", Tensor, NDArray[np.float32])
+
+OneLayer = Literal["mean", "top", "bottom"] | int
+"""A choice that leaves one vector per token."""
+LayerChoice = Literal["all", "mean", "top", "bottom"] | int
+NAMES = ("all", "mean", "top", "bottom")
+MEAN_LABEL, BOTTOM_LABEL = -1, -2
+"""Labels in vector files of what is no single layer."""
+
+
+def parse_layers(text: str) -> LayerChoice:
+    """A choice as a command line writes it."""
+    if text in NAMES:
+        return cast("LayerChoice", text)
+    if not text.isdecimal():
+        raise ConfigError(f"unknown layers {text!r}; choose {', '.join(NAMES)} or a layer number")
+    return int(text)
+
+
+def check_layers(
+    layers: Any,  # noqa: ANN401 - what a user gave
+    num_layers: int,
+    names: Iterable[str] = NAMES,
+) -> None:
+    """Raise ConfigError unless a model with so many layers, the token layer included, has them."""
+    if isinstance(layers, str):
+        is_known = layers in names
+    else:
+        is_integer = hasattr(layers, "__index__") and not isinstance(layers, bool)
+        is_known = is_integer and 0 <= int(layers) < num_layers
+    if not is_known:
+        choices = ", ".join(map(repr, names))
+        raise ConfigError(
+            f"unknown layers {layers!r}; choose {choices} or a number from 0 to {num_layers - 1}"
+        )
+
+
+def check_one_layer(layers: Any, num_layers: int) -> None:  # noqa: ANN401 - what a user gave
+    """Like `check_layers`, for a choice that leaves one vector per token."""
+    check_layers(layers, num_layers, get_args(get_args(OneLayer)[0]))
+
+
+def choose_layers(values: Values, layers: LayerChoice) -> Values:
+    """(L + 1, ...) -> itself for "all", else (...)."""
+    if layers == "all":
+        return values
+    if layers in ("mean", "bottom"):
+        mean: Values = (values if layers == "mean" else values[:2]).mean(0)
+        return mean
+    one: Values = values[-1 if layers == "top" else int(layers)]
+    return one
+
+
+def layer_labels(layers: LayerChoice, num_layers: int) -> list[int]:
+    """Numbers of the chosen layers, as vector files label them."""
+    if layers == "all":
+        return list(range(num_layers))
+    labels = {"mean": MEAN_LABEL, "bottom": BOTTOM_LABEL, "top": num_layers - 1}
+    return [labels[layers] if isinstance(layers, str) else int(layers)]

@@ -1,0 +1,171 @@
+"""Scores of tags -> the best sequence of tags: a linear-chain CRF, and Viterbi on its own.
+
+B sentences, T tokens, K tags. A sequence's score is the sum of its tags' scores, of a score for
+each step from one tag to the next, and of one for its first and one for its last tag. Masks are
+true for the first n tokens of each sentence.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from relmo.errors import ConfigError
+from relmo.kernels.device import has_triton
+
+NEVER = -1e4
+"""Score of a step that is not allowed, within the loss: e to that power is 0, yet its gradient is
+a number, which that of -inf is not."""
+MAX_TAGS = 128
+"""More are not summed by one kernel, whose registers they would overflow."""
+
+
+class Crf(nn.Module):
+    """Learns which tag follows which; illegal steps are never decoded.
+
+    Args:
+        num_tags: K.
+        allowed: (K + 2, K + 2) true at [before, after] where a tag may follow another; row K is
+            the start of a sentence, column K + 1 its end. None allows all steps.
+    """
+
+    allowed: Tensor
+
+    def __init__(self, num_tags: int, allowed: Tensor | None = None) -> None:
+        super().__init__()
+        K = num_tags
+        if allowed is None:
+            allowed = torch.ones(K + 2, K + 2, dtype=torch.bool)
+        if allowed.shape != (K + 2, K + 2):
+            shape = tuple(allowed.shape)
+            raise ConfigError(f"allowed is {shape}; {K} tags, start and end need {(K + 2, K + 2)}")
+        self.register_buffer("allowed", allowed.bool(), persistent=False)
+        self.transitions = nn.Parameter(torch.zeros(K, K))
+        self.start = nn.Parameter(torch.zeros(K))
+        self.end = nn.Parameter(torch.zeros(K))
+
+    def loss(self, scores: Tensor, tags: Tensor, mask: Tensor) -> Tensor:
+        """-log p of the tags, (B, T, K), (B, T), (B, T) -> (B,), 0 for a sentence without words.
+
+        What stands in `tags` past a sentence's end does not matter.
+        """
+        if scores.shape[1] == 0:
+            return _wide(scores).sum((1, 2))
+        with torch.autocast(scores.device.type, enabled=False):
+            steps = self._steps(NEVER)
+            scores = _wide(scores).masked_fill(~mask.unsqueeze(2), 0)  # padding may hold NaN
+            losses = _log_sum(scores, mask, *steps) - _path_score(scores, tags, mask, *steps)
+            return losses * mask.any(1)
+
+    def decode(self, scores: Tensor, mask: Tensor) -> list[list[int]]:
+        """The best sequence of allowed tags of each sentence, (B, T, K), (B, T) -> B lists."""
+        return viterbi(scores, mask, *self._steps(float("-inf")))
+
+    def extra_repr(self) -> str:
+        """Show the number of tags and of steps between them."""
+        inner = self.allowed[:-2, :-2]
+        return f"tags={len(self.start)}, allowed={int(inner.sum())} of {inner.numel()} steps"
+
+    def _steps(self, never: float) -> tuple[Tensor, Tensor, Tensor]:
+        """Scores of the steps (K, K), of the first (K,) and of the last tag (K,)."""
+        inner, first, last = self.allowed[:-2, :-2], self.allowed[-2, :-2], self.allowed[:-2, -1]
+        return (
+            _wide(self.transitions).masked_fill(~inner, never),
+            _wide(self.start).masked_fill(~first, never),
+            _wide(self.end).masked_fill(~last, never),
+        )
+
+
+@torch.no_grad()
+def viterbi(
+    scores: Tensor,
+    mask: Tensor,
+    transitions: Tensor,
+    start: Tensor | None = None,
+    end: Tensor | None = None,
+) -> list[list[int]]:
+    """The best sequence of tags of each sentence: B lists, each as long as its sentence.
+
+    Args:
+        scores: (B, T, K) of the tags, of any floating type.
+        mask: (B, T) true where a token stands.
+        transitions: (K, K) score of each step [before, after]; -inf forbids it.
+        start: (K,) score of each tag as the first; 0 unless given.
+        end: (K,) score of each tag as the last; 0 unless given.
+    """
+    B, T, K = scores.shape
+    if T == 0:
+        return [[] for _ in range(B)]
+    with torch.autocast(scores.device.type, enabled=False):
+        scores, transitions = _wide(scores), _wide(transitions)
+        none = scores.new_zeros(K)
+        best = scores[:, 0] + (none if start is None else _wide(start))  # (B, K)
+        stay = torch.arange(K, device=scores.device).expand(B, K)
+        backs = []  # (B, K) each: the best tag before each tag
+        for t in range(1, T):
+            there = mask[:, t : t + 1]  # (B, 1)
+            value, back = (best.unsqueeze(2) + transitions).max(1)  # (B, K)
+            best = torch.where(there, value + scores[:, t], best)
+            backs.append(torch.where(there, back, stay))  # padding hands on what came before
+        value, last = (best + (none if end is None else _wide(end))).max(1)  # (B,)
+    _check_legal(value, mask)
+    return _follow(last, backs, mask)
+
+
+def _follow(last: Tensor, backs: list[Tensor], mask: Tensor) -> list[list[int]]:
+    """Walk the pointers from each sentence's last tag (B,) to its first."""
+    tags = [last]
+    for back in reversed(backs):
+        tags.append(back.gather(1, tags[-1].unsqueeze(1)).squeeze(1))
+    paths = torch.stack(tags[::-1], 1).tolist()  # (B, T)
+    lengths = mask.sum(1).tolist()
+    return [path[:length] for path, length in zip(paths, lengths, strict=True)]
+
+
+def _check_legal(value: Tensor, mask: Tensor) -> None:
+    """Raise ConfigError for a sentence all of whose sequences are forbidden."""
+    is_stuck = torch.isneginf(value) & mask.any(1)
+    if is_stuck.any():
+        length = int(mask[is_stuck][0].sum())
+        raise ConfigError(
+            f"no sequence of {length} tags is allowed; let a tag be first and last, such as O"
+        )
+
+
+def _log_sum(
+    scores: Tensor, mask: Tensor, transitions: Tensor, start: Tensor, end: Tensor
+) -> Tensor:
+    """Log of the sum of exp(score) over all sequences, (B,)."""
+    if has_triton(scores) and scores.dtype == torch.float32 and scores.shape[2] <= MAX_TAGS:
+        from relmo.kernels.triton_crf import log_sum
+
+        return log_sum(scores, mask.sum(1).clamp(min=1), transitions, start, end)
+    return plain_log_sum(scores, mask, transitions, start, end)
+
+
+def plain_log_sum(
+    scores: Tensor, mask: Tensor, transitions: Tensor, start: Tensor, end: Tensor
+) -> Tensor:
+    """The same, a token at a time."""
+    first, *others = scores.unbind(1)  # slices one by one would each have a gradient of full size
+    total = first + start  # (B, K): of all sequences that end in each tag
+    for own, there in zip(others, mask.unsqueeze(2).unbind(1)[1:], strict=True):
+        longer = torch.logsumexp(total.unsqueeze(2) + transitions, 1) + own
+        total = torch.where(there, longer, total)
+    return torch.logsumexp(total + end, 1)
+
+
+def _path_score(
+    scores: Tensor, tags: Tensor, mask: Tensor, transitions: Tensor, start: Tensor, end: Tensor
+) -> Tensor:
+    """The score of the given tags, (B,)."""
+    tags = tags.masked_fill(~mask, 0)
+    last = tags.gather(1, (mask.sum(1, keepdim=True) - 1).clamp(min=0)).squeeze(1)  # (B,)
+    own = scores.gather(2, tags.unsqueeze(2)).squeeze(2) * mask  # (B, T)
+    steps = transitions[tags[:, :-1], tags[:, 1:]] * mask[:, 1:]  # (B, T - 1)
+    return own.sum(1) + steps.sum(1) + start[tags[:, 0]] + end[last]
+
+
+def _wide(values: Tensor) -> Tensor:
+    """In float32 at least: sums over long sentences need its digits."""
+    return values if values.dtype == torch.float64 else values.float()

@@ -1,0 +1,67 @@
+"""Vectors of chosen words, and what one reads from them."""
+
+import numpy as np
+import pytest
+
+from relmo.errors import TextError
+from relmo.lab.probes.layers import read_layers, read_one, read_static, readings
+
+SENTENCES = [("a", "red", "bank"), ("nobody", "asks"), ("bank",), ()]
+SPANS = [[(2, 3), (0, 2)], [], [(0, 1)], []]
+
+
+def test_a_span_is_the_mean_of_its_words_and_the_rest_is_left_out(tiny):
+    table = read_layers(tiny, SENTENCES, SPANS, None)
+    first, _, third, _ = tiny.embed([list(words) for words in SENTENCES])
+    wanted = [first[:, 2], first[:, :2].mean(1), third[:, 0]]
+    assert table.shape == (3, 3, 16)
+    np.testing.assert_allclose(table, wanted, atol=2e-3)
+
+
+def test_a_kept_table_is_read_and_not_made_again(tiny, tmp_path, monkeypatch):
+    made = read_layers(tiny, SENTENCES, SPANS, tmp_path / "cache")
+    with monkeypatch.context() as patch:
+        patch.setattr("relmo.lab.probes.layers._fill", None)
+        assert (read_layers(tiny, SENTENCES, SPANS, tmp_path / "cache") == made).all()
+    other = read_layers(tiny, SENTENCES, [[(2, 3)], [], [(0, 1)], []], tmp_path / "cache")
+    assert len(other) == 2
+    assert len(list((tmp_path / "cache").iterdir())) == 2
+
+
+def test_a_broken_table_is_made_again(tiny, tmp_path):
+    made = read_layers(tiny, SENTENCES, SPANS, tmp_path)
+    (kept,) = tmp_path.iterdir()
+    whole = kept.read_bytes()
+    for broken in (b"", whole[:40], whole[:-2]):
+        kept.write_bytes(broken)
+        assert (read_layers(tiny, SENTENCES, SPANS, tmp_path) == made).all()
+        assert kept.read_bytes() == whole
+
+
+def test_readings_are_each_layer_and_their_mean(tiny):
+    table = read_layers(tiny, SENTENCES, SPANS, None)
+    assert readings(3) == ["layer_0", "layer_1", "layer_2", "mean"]
+    assert (read_one(table, "layer_1") == table[:, 1]).all()
+    wanted = table.astype(np.float32).mean(1)
+    np.testing.assert_allclose(read_one(table, "mean"), wanted, rtol=1e-6)
+    assert read_one(table, "mean").dtype == np.float32
+
+
+def test_layer_0_knows_no_context(tiny):
+    table = read_layers(tiny, SENTENCES, SPANS, None)
+    assert (table[0, 0] == table[2, 0]).all()
+    assert (table[0, 1] != table[2, 1]).any()
+
+
+def test_static_vectors_of_a_span_are_its_words_mean(tmp_path):
+    path = tmp_path / "vectors.txt"
+    path.write_text("a 1 0\nred 3 4\nbank 5 5\n")
+    found = read_static(path, {"train": (SENTENCES, SPANS), "test": ([("bank",)], [[(0, 1)]])})
+    assert found["train"].tolist() == [[5, 5], [2, 2], [5, 5]]
+    assert found["test"].tolist() == [[5, 5]]
+
+
+def test_an_error_leaves_no_half_table(tiny, tmp_path):
+    with pytest.raises(TextError, match="token 1 is NoneType"):
+        read_layers(tiny, [("a", None)], [[(0, 1)]], tmp_path)
+    assert not list(tmp_path.glob("*.npy*"))

@@ -1,0 +1,65 @@
+"""A probe by its name: its scores and its record."""
+
+import json
+
+import pytest
+
+from relmo.errors import ConfigError, WeightError
+from relmo.lab.probes.run import PROBES, run_probe
+from relmo.train.record import read_record
+from tests.support.toy_probes import WRITERS
+
+each_probe = pytest.mark.parametrize("name", PROBES)
+
+
+@each_probe
+def test_a_record_holds_what_the_scores_were_made_from_and_is_sealed(name, tiny, tmp_path):
+    data, output = WRITERS[name](tmp_path / "data"), tmp_path / "runs" / "one"
+    results = run_probe(name, tiny, data, output=output, seed=3)
+    record = read_record(output / "run.json")
+    assert record["task"] == f"probe-{name}"
+    assert record["elmo"] == {"name": "tiny", "fingerprint": tiny.fingerprint()}
+    assert record["results"] == results
+    assert record["seed"] == 3
+    assert all(len(file["sha256"]) == 64 for file in record["data"]["files"].values())
+    assert all(0 <= value <= 100 for value in results.values())
+    assert {"seconds", "settings", "versions", "hardware", "precision"} <= record.keys()
+    text = (output / "run.json").read_text()
+    (output / "run.json").write_text(text.replace('"seed": 3', '"seed": 4'))
+    with pytest.raises(WeightError, match="its seal does not hold"):
+        read_record(output / "run.json")
+
+
+@each_probe
+def test_the_same_call_gives_the_same_scores_with_a_cache_and_without(name, tiny, tmp_path):
+    data, cache = WRITERS[name](tmp_path / "data"), tmp_path / "cache"
+    first = run_probe(name, tiny, data)
+    assert run_probe(name, tiny, data, cache=cache) == first
+    assert run_probe(name, tiny, data, cache=cache) == first
+    assert json.loads(json.dumps(first)) == first
+
+
+def test_a_wrong_call_is_named(tiny, tmp_path):
+    with pytest.raises(ConfigError, match="no probe 'wsdd'; did you mean 'wsd'"):
+        run_probe("wsdd", tiny, tmp_path)
+    with pytest.raises(ConfigError, match="is no folder"):
+        run_probe("wsd", tiny, tmp_path / "nothing")
+    (tmp_path / "run.json").write_text("{}")
+    with pytest.raises(ConfigError, match="holds a finished run"):
+        run_probe("wsd", tiny, tmp_path, output=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"seed": -1}, "seed is -1; 0 or more is needed"),
+        ({"vectors": "nowhere.txt"}, "nowhere.txt: no such file"),
+        ({"output": "a-file"}, "a-file is no folder"),
+        ({"cache": "a-file"}, "a-file is no folder"),
+    ],
+)
+def test_a_wrong_argument_is_named_before_anything_is_read(wrong, message, tmp_path):
+    (tmp_path / "a-file").write_text("")
+    given = {k: tmp_path / v if isinstance(v, str) else v for k, v in wrong.items()}
+    with pytest.raises(ConfigError, match=message):
+        run_probe("pos", None, tmp_path, **given)
