@@ -1,9 +1,13 @@
-"""ELMo inside a PyTorch model: sentences -> learned mixes of the layers, and a mask."""
+"""ELMo inside a PyTorch model: sentences -> learned mixes of the layers, and a mask.
+
+The layer that relmo's own tasks use. Frozen, it looks words up in the model's memo and runs the
+fast engines; fine-tuned on a GPU it runs the kernels of pretraining.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Self, cast
+from typing import Any, Literal, Self, cast
 
 import torch
 from torch import Tensor, nn
@@ -11,8 +15,11 @@ from torch import Tensor, nn
 from relmo.elmo import Elmo
 from relmo.errors import ConfigError
 from relmo.nn.scalar_mix import ScalarMix
-from relmo.text.words import Sentence
+from relmo.text.words import Sentence, tokenized
 from relmo.types import Layers
+
+LayerSource = Callable[[Sequence[tuple[str, ...]]], Tensor]
+"""Sentences -> their layers (L + 1, B, T, D) without boundaries, zero past a sentence's end."""
 
 
 class ElmoLayer(nn.Module):
@@ -23,10 +30,11 @@ class ElmoLayer(nn.Module):
         mixes: how many mixes to learn, for instance one for a task's input and one for its output.
         dropout: on each mixed vector, in training.
         l2: lambda on the mixes' weights; add `penalty()` to the task's loss.
-        layer_norm: normalise layers before mixing. The statistics are those of the whole batch, so
-            a sentence's vectors then depend on its batch: off unless asked for.
-        finetune: train the biLM too. Else it is frozen, `parameters()` and `state_dict()` are the
-            mixes' alone, and each distinct word is looked up in the model's memo.
+        layer_norm: normalize layers before mixing. The statistics are those of the whole batch, so
+            a sentence's vectors then depend on its batch: off by default.
+        finetune: train the biLM too. Otherwise it is frozen, `parameters()` and `state_dict()` are
+            the mixes' alone, and each distinct word is looked up in the model's memo.
+        layers: "mix" learns the weights of all layers, "top" uses the top layer alone.
     """
 
     def __init__(
@@ -37,29 +45,54 @@ class ElmoLayer(nn.Module):
         l2: float = 1e-3,
         layer_norm: bool = False,
         finetune: bool = False,
+        layers: Literal["mix", "top"] = "mix",
     ) -> None:
         super().__init__()
         if mixes < 1:
-            raise ConfigError(f"mixes is {mixes}; at least one is needed")
-        self._elmo = elmo  # no nn.Module, so its parameters are not ours
+            raise ConfigError(f"mixes must be an integer ≥ 1, got {mixes}")
+        if layers not in ("mix", "top") or (layers == "top" and layer_norm):
+            raise ConfigError(f"layers must be mix, or top without layer_norm, got {layers!r}")
+        self._elmo = elmo  # not an nn.Module, so its parameters are not ours
         self.width = elmo.config.width
-        self.l2 = l2
-        self.mixes = nn.ModuleList(
-            ScalarMix(elmo.config.num_layers, layer_norm=layer_norm) for _ in range(mixes)
-        )
+        self.l2, self.layers, self.has_layer_norm = l2, layers, layer_norm
+        num_layers = elmo.config.num_layers if layers == "mix" else 1
+        self.mixes = nn.ModuleList(ScalarMix(num_layers, layer_norm) for _ in range(mixes))
         self.dropout = nn.Dropout(dropout)
         self.bilm = elmo.bilm.requires_grad_(True) if finetune else None
+        self.layers_from: LayerSource | None = None
+        """Where a frozen model's layers come from instead of the model: a cache of them, say."""
         if finetune:
-            elmo.memo.clear()  # what it knows of the frozen weights is over
+            elmo.runtime.memo.clear()  # its vectors are those of the frozen weights
         self.mixes.to(elmo.device)
 
     def forward(self, sentences: Sequence[Sentence]) -> tuple[list[Tensor], Tensor]:
         """Mixed vectors, one (B, T, D) per mix, zero past a sentence's end, and the mask (B, T)."""
-        words = list(self._elmo.words(sentences))
-        layers = self._layers(words)
+        words = list(tokenized(sentences, self._elmo.tokenizer))
+        if not self.has_layer_norm:
+            layers = self.read(words)
+            return [self.mixed(layers, number) for number in range(len(self.mixes))], layers.mask
+        layers = self._layers(words)  # as in the original, statistics include the boundaries
         mask = layers.word_mask  # (B, T)
-        mixed = [mix(layers)[:, 1:-1] * mask.unsqueeze(-1) for mix in self._mixes()]  # (B, T, D)
+        mixed = [mix(layers)[:, 1:-1] * mask.unsqueeze(-1) for mix in self.mixes]  # (B, T, D)
         return [self.dropout(vectors) for vectors in mixed], mask
+
+    def read(self, sentences: Sequence[Sequence[str]]) -> Layers:
+        """Layers of the words, boundaries left out; with gradients if the biLM is fine-tuned."""
+        if self.layers_from is not None and self.bilm is None:
+            values = self.layers_from([tuple(words) for words in sentences])  # (L + 1, B, T, D)
+            lengths = torch.tensor([len(words) for words in sentences])
+            mask = torch.arange(values.shape[2]) < lengths.unsqueeze(1)  # (B, T)
+            return Layers(values, mask.to(values.device))
+        layers = self._layers(sentences)
+        mask = layers.word_mask  # (B, T)
+        return Layers(layers.values[:, :, 1:-1] * mask.unsqueeze(-1), mask)  # (L + 1, B, T, D)
+
+    def mixed(self, layers: Layers, number: int = 0) -> Tensor:
+        """One mix of layers as `read` returns them, with dropout in training, (B, T, D)."""
+        if self.layers == "top":
+            layers = Layers(layers.values[-1:], layers.mask)
+        mixed: Tensor = self.dropout(self.mixes[number](layers))
+        return mixed
 
     def penalty(self) -> Tensor:
         """Lambda times the squared norm of all mixes' weights: a part of the loss."""
@@ -68,14 +101,17 @@ class ElmoLayer(nn.Module):
     def _mixes(self) -> list[ScalarMix]:
         return cast("list[ScalarMix]", list(self.mixes))
 
-    def _layers(self, words: Sequence[Sequence[str]]) -> Layers:
+    def _layers(self, sentences: Sequence[Sequence[str]]) -> Layers:
+        """All layers, boundaries included."""
+        runtime = self._elmo.runtime
         if self.bilm is None:
-            return self._elmo.layers(words)[0]
-        layers: Layers = self.bilm(self._elmo.batch(words))[0]
-        return layers
+            return runtime.layers(sentences)[0]
+        batch = runtime.batch(sentences)
+        vectors = self.bilm.token_layer(batch.words)  # (U, P)
+        return self.bilm.read_padded(vectors[batch.index], batch.lengths)
 
     def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> Self:
-        """Let `.to(device)` take a frozen biLM along; its float32 is not ours to change."""
+        """Let `.to(device)` move a frozen biLM too; its float32 is not ours to change."""
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         self._elmo.to(self._mixes()[0].gamma.device)
         return self

@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from relmo.elmo import Elmo
 from relmo.kernels.device import to_device
 from relmo.nn.blocks.tokens import InputSettings, TokenBatch, TokenInput
-from relmo.runtime.tuning import tuned_layers
 from relmo.tasks.static_vectors import StaticVectors
 from relmo.text.tokenize import TreebankTokenizer
 
@@ -137,9 +136,11 @@ def layers_of(elmo: Elmo, is_trained: bool = False) -> Callable[[Sequence[Words]
 
     def compute(sentences: Sequence[Words]) -> Tensor:
         if is_trained:
-            layers = tuned_layers(elmo.bilm, elmo.batch(sentences))
+            batch = elmo.runtime.batch(sentences)
+            vectors = elmo.bilm.token_layer(batch.words)
+            layers = elmo.bilm.read_padded(vectors[batch.index], batch.lengths)
         else:
-            layers = elmo.layers(sentences)[0]
+            layers = elmo.runtime.layers(sentences)[0]
         words: Tensor = layers.values[:, :, 1:-1] * layers.word_mask[..., None]  # (L + 1, B, T, D)
         return words
 

@@ -23,7 +23,7 @@ from relmo.elmo import Elmo
 from relmo.errors import ConfigError, ModelNotFound
 from relmo.files import sha256
 from relmo.nn.blocks.tokens import InputSettings
-from relmo.runtime.reader import PrecisionChoice, check_precision
+from relmo.runtime.runtime import PrecisionChoice, check_precision
 from relmo.tasks.about import About, read_about
 from relmo.tasks.data_folder import data_facts, read_parts
 from relmo.tasks.inputs import Inputs, Letters, layers_of
@@ -190,7 +190,7 @@ def load_task(
     recipe = make_task_recipe(about.task, about.recipe, str(folder / "task.json"))
     model = _elmo_again(folder, about, elmo, world.device)
     if model is not None:
-        model.reader.use(precision)
+        model.runtime.fast.use_precision(precision)
     if model is not None and recipe.input.finetune:
         model = copy.deepcopy(model)
     table = np.zeros((len(about.words) + 2, about.static_width), np.float32)

@@ -84,13 +84,14 @@ def order_of(lengths: Tensor, T: int, device: torch.device) -> Order:
     """The order that is read soonest there, of sentences of these lengths, (B,)."""
     if has_triton_on(device) and lengths.any():
         return _in_one_kernel(lengths, T, device)
-    plan = pack(lengths.clamp(min=1), T)  # packing wants a token in every row
+    plan = pack(lengths.clamp(min=1))  # packing wants a token in every row
+    ahead, behind = plan.places(T)  # each (N,)
     alive = torch.tensor(plan.alive)  # (T,)
 
     def read(layer: nn.Module, tokens: Tensor) -> Tensor:
         return run_packed(layer, PackedSequence(tokens, alive)).data
 
-    return Order(plan.ahead, plan.behind, read)
+    return Order(ahead, behind, read)
 
 
 def _in_one_kernel(lengths: Tensor, T: int, device: torch.device) -> Order:

@@ -9,9 +9,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from relmo.nn.bilm import BiLM
+from relmo.nn.bilm import BiLM, zero_state
 from relmo.nn.lstm import LstmStack
-from relmo.nn.state import zero_state
 from relmo.types import LstmState
 
 Text = NDArray[np.int64]
