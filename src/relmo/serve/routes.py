@@ -55,7 +55,7 @@ def openai_routes(service: Service) -> APIRouter:
 
     @router.post("/embeddings", response_model=schemas.EmbeddingList, responses=OPENAI_ERRORS)
     async def embeddings(body: schemas.EmbeddingsBody, request: Request) -> Response:
-        """Return a unit-length vector for each text, the same as `Elmo.encode`, normalized."""
+        """Return a unit-length vector for each text: Elmo.encode, normalized."""
         check_model(body.model)
         if body.dimensions not in (None, service.width):
             text = f"vectors of {service.name} have {service.width} numbers and cannot be "
@@ -268,11 +268,11 @@ def docs_page(schema: dict[str, Any]) -> str:
 def _describe_route(path: str, method: str, about: dict[str, Any]) -> str:
     body = about.get("requestBody", {}).get("content", {}).get(JSON, {})
     name = body.get("schema", {}).get("$ref", "").rpartition("/")[2]
-    accepts = f"<p>Body: <code>{escape(name)}</code> as JSON.</p>" if name else ""
-    statuses = ", ".join(map(escape, about["responses"]))
+    accepts = f" Body: <code>{escape(name)}</code> as JSON." if name else ""
+    statuses = ", ".join(map(escape, sorted(about["responses"])))
     return (
-        f"<section><h2><code>{method.upper()} {escape(path)}</code></h2>{accepts}"
-        f"<p>{escape(about.get('description', ''))}</p><p>Responses: {statuses}.</p></section>"
+        f"<section><h2><code>{method.upper()} {escape(path)}</code></h2><p>"
+        f"{escape(about.get('description', ''))}{accepts}</p><p>Responses: {statuses}.</p></section>"
     )
 
 
