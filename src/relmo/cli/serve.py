@@ -41,7 +41,7 @@ def serve(
     allow_host: AllowHost = None,
     changes: Changes = None,
 ) -> None:
-    """Serve a model over HTTP: OpenAI-compatible embeddings, token vectors, search and a web page.
+    """Serve a model over HTTP: an OpenAI-compatible API, search and a web page.
 
     If the environment variable RELMO_API_KEY is set, every request must send that key, except for
     /health, /ready and the page itself. Logs go to standard error as JSON lines and never contain

@@ -272,7 +272,7 @@ def _describe_route(path: str, method: str, about: dict[str, Any]) -> str:
     statuses = ", ".join(map(escape, sorted(about["responses"])))
     return (
         f"<section><h2><code>{method.upper()} {escape(path)}</code></h2><p>"
-        f"{escape(about.get('description', ''))}{accepts}</p><p>Responses: {statuses}.</p></section>"
+        f"{escape(about.get('description', ''))}{accepts}</p><p>Status: {statuses}.</p></section>"
     )
 
 
