@@ -141,7 +141,7 @@ def test_evaluate_needs_a_run_a_file_and_the_run_s_elmo(run, data, run_folder, t
     for args, what in (
         ((tmp_path, "--data", data / "test.txt"), b"is no folder of a task's run"),
         ((run_folder, "--data", tmp_path / "gone.txt"), b"gone.txt: no such file"),
-        ((run_folder, "--data", data), b"is a folder; one file in the task's format"),
+        ((run_folder, "--data", data), b"is a folder; expected one file in the task's format"),
         ((run_folder, "--data", data / "test.txt", "--elmo", "gone"), b"reads with tiny"),
     ):
         found = run("evaluate", *args)

@@ -20,6 +20,11 @@ def say(values: Mapping[str, Any], as_json: bool) -> None:
         typer.echo(f"{name:<{width}}  {_readable(value)}")
 
 
+def say_json(values: Mapping[str, Any]) -> None:
+    """Print one line of progress as a JSON object on standard output."""
+    typer.echo(json.dumps(values))
+
+
 def note(text: str) -> None:
     """Print a line on standard error that is not part of the result."""
     if sys.stderr is not None:

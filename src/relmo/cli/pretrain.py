@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from relmo.cli.options import AsJsonLines, Changes, Resume
-from relmo.cli.output import note, say, say_line
+from relmo.cli.output import note, say, say_json, say_line
 
 Recipe = Annotated[str, typer.Option(help="Recipe: tiny, small, base, or a TOML file.")]
 Data = Annotated[list[str], typer.Option(help="Text files, folders or globs; repeatable.")]
@@ -47,14 +46,10 @@ def pretrain(
         resume=resume,
         init=None if init is None else read_model(init),
         cache_folder=cache,
-        report=_as_json if as_json else _as_line,
+        report=say_json if as_json else _as_line,
     )
     if not as_json and is_main_process():
         say({**scores, "model": str(output / "model")}, as_json)
-
-
-def _as_json(values: dict[str, Any]) -> None:
-    typer.echo(json.dumps(values))
 
 
 def _as_line(values: dict[str, Any]) -> None:

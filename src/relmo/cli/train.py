@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from relmo.cli.options import DEFAULT_MODEL, AsJsonLines, Changes, Resume
-from relmo.cli.output import note, say, say_line
+from relmo.cli.output import note, say, say_json, say_line
 
 TaskName = Annotated[
     str, typer.Argument(metavar="TASK", help="Task: ner, pos, sst, snli, squad, srl or coref.")
@@ -55,10 +54,6 @@ def train(
         vectors=vectors,
         cache=cache,
         resume=resume,
-        report=_as_json if as_json else say_line,
+        report=say_json if as_json else say_line,
     )
     say({**scores, "run": str(output)}, as_json)
-
-
-def _as_json(values: dict[str, Any]) -> None:
-    typer.echo(json.dumps(values))
