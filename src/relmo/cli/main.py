@@ -91,7 +91,7 @@ def main(args: list[str] | None = None) -> None:
     """Run the command line; an error that the user can fix is one line on standard error."""
     warnings.showwarning = _warn
     try:
-        app(args, prog_name="relmo")
+        app(args, prog_name="relmo")  # not "python -m relmo"
     except RelmoError as error:
         _print_error(error)
         sys.exit(exit_code(error))

@@ -30,7 +30,7 @@ def predict(
     """Apply a trained task model to text, one input per line in the task's text format."""
     from relmo.tasks.run import load_task
 
-    lines = _lines(file)
+    lines = _lines(file)  # a wrong path fails before the model is loaded
     task = load_task(run, elmo=elmo, precision=precision)  # type: ignore[arg-type]
     examples = iter(task.read_text(lines))
     size = 1 if file == "-" and sys.stdin.isatty() else BATCH_SIZE
