@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from relmo.nn.lstm import LstmLayer
+from relmo.nn.bilm import LstmLayer
 
 MOMENTUM = 0.95
 STEP_SIZE = 0.2

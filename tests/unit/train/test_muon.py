@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from relmo.config import LstmConfig
-from relmo.nn.lstm import LstmLayer
+from relmo.nn.bilm import LstmLayer
 from relmo.train.muon import STEP_SIZE, Muon, blocks_of, orthogonal
 from relmo.train.optim import OptimSettings, make_optimizer
 

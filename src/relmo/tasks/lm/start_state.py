@@ -9,8 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from relmo.nn.bilm import BiLM, zero_state
-from relmo.nn.lstm import LstmStack
+from relmo.nn.bilm import BiLM, LstmStack, zero_state
 from relmo.types import LstmState
 
 Text = NDArray[np.int64]

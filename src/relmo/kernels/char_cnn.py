@@ -1,9 +1,12 @@
-"""The character convolutions on a CPU without products: responses are sums of looked-up rows.
+"""The character convolutions, two fast ways: one matrix product, or sums of table rows on a CPU.
 
-A letter at place k of a window adds the same to a filter wherever it stands, so tables made once
-hold what it adds to every filter, and a window's responses are the sum of a row per letter. Words
-stand longest first: place after place, the windows that begin there are summed for the words that
-reach so far, and each filter's greatest is kept.
+As a product: every window of the widest filter is a row of letters; narrower filters are padded
+with zeros to that width. Float32 stays float32 everywhere; convolutions might be rounded to TF32.
+
+From tables: a letter at place k of a window adds the same to a filter wherever it stands, so tables
+made once hold what it adds to every filter, and a window's responses are the sum of one row per
+letter. Words stand longest first: place after place, the windows that begin there are summed for
+the words that reach so far, and each filter's maximum is kept.
 
 Shapes: N words, n of them reaching a place, C characters, V ids, E character width, F filters,
 W width of the widest filter.
@@ -11,11 +14,51 @@ W width of the widest filter.
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
-from torch.nn import functional
+from collections.abc import Sequence
 
-from relmo.kernels.gemm_char_cnn import Filters, widen_filters
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+Filters = Sequence[tuple[Tensor, Tensor]]
+
+
+def char_convolutions(
+    letters: Tensor, filters: Filters, activation: str, ends_in_padding: bool = False
+) -> Tensor:
+    """Strongest response of each filter anywhere in the word: (N, C, E) -> (N, F).
+
+    The same as `reference.char_convolutions`. Where every word leaves the widest filter a window of
+    padding alone, `ends_in_padding` saves the windows past it: what narrower filters see there
+    equals what they see in that one.
+    """
+    N, C, E = letters.shape
+    widest = max(weight.shape[2] for weight, _ in filters)
+    if not ends_in_padding:
+        letters = F.pad(letters, (0, 0, 0, widest - 1))  # (N, C + widest - 1, E)
+    weight, bias = widen_filters(filters)  # (widest * E, F), (F,)
+    windows = letters.flatten(1).unfold(1, widest * E, E)  # (N, places, widest * E), a view
+    places = windows.shape[1]
+    found = (windows.reshape(N * places, widest * E) @ weight).view(N, places, len(bias))
+    if not ends_in_padding:
+        found = found.masked_fill(_past_the_end(filters, C, letters.device), float("-inf"))
+    best = found.max(1).values + bias  # (N, F)
+    return torch.relu(best) if activation == "relu" else torch.tanh(best)
+
+
+def widen_filters(filters: Filters) -> tuple[Tensor, Tensor]:
+    """All filters as one matrix (widest * E, F), narrower ones padded, and their bias (F,)."""
+    widest = max(weight.shape[2] for weight, _ in filters)
+    padded = [F.pad(weight, (0, widest - weight.shape[2])) for weight, _ in filters]
+    stacked = torch.cat(padded)  # (F, E, widest)
+    return stacked.permute(2, 1, 0).flatten(0, 1), torch.cat([bias for _, bias in filters])
+
+
+def _past_the_end(filters: Filters, C: int, device: torch.device) -> Tensor:
+    """(C, F) where a window of the filter would reach beyond the word's C characters."""
+    widths = [weight.shape[2] for weight, _ in filters for _ in range(weight.shape[0])]
+    place = torch.arange(C, device=device).unsqueeze(1)  # (C, 1)
+    return place + torch.tensor(widths, device=device) > C
 
 
 class LetterTables:
@@ -46,9 +89,9 @@ class LetterTables:
         """Strongest response of each filter anywhere in the word, (N, C) -> (N, F)."""
         order, alive = self._longest_first(words)  # (N,), places
         windows = self._windows(words[order], len(alive))  # (places, N, W)
-        best = functional.embedding_bag(windows[0], self.rows, mode="sum")  # (N, F)
+        best = F.embedding_bag(windows[0], self.rows, mode="sum")  # (N, F)
         for place, n in enumerate(alive[1:], 1):
-            here = functional.embedding_bag(windows[place, :n], self.rows, mode="sum")  # (n, F)
+            here = F.embedding_bag(windows[place, :n], self.rows, mode="sum")  # (n, F)
             torch.maximum(best[:n], here, out=best[:n])
         return torch.empty_like(best).index_copy_(0, order, self.squash(best))
 
@@ -65,7 +108,7 @@ class LetterTables:
     def _windows(self, words: Tensor, places: int) -> Tensor:
         """Rows of the tables that the windows at each place need, (N, C) -> (places, N, W)."""
         W = len(self.first_rows)
-        padded = functional.pad(words, (0, W - 1), value=self.beyond)  # (N, C + W - 1)
+        padded = F.pad(words, (0, W - 1), value=self.beyond)  # (N, C + W - 1)
         return padded.t()[: places + W - 1].unfold(0, W, 1) + self.first_rows
 
 

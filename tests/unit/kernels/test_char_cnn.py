@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from relmo.config import CharCnnConfig
-from relmo.kernels.cpu_char_cnn import LetterTables
+from relmo.kernels.char_cnn import LetterTables
 from relmo.nn.token_layers import CharCnn, initialize
 from relmo.text.characters import ByteCharacters
 

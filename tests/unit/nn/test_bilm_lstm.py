@@ -5,7 +5,7 @@ import torch
 
 from relmo import LstmConfig
 from relmo.kernels import reference
-from relmo.nn.lstm import LstmLayer, LstmStack, initialize
+from relmo.nn.bilm import LstmLayer, LstmStack, initialize
 from relmo.types import LstmState
 
 
