@@ -330,13 +330,18 @@ def initialize(bilm: BiLM, seed: int = 0) -> BiLM:
     """Fill new parameters at random, the same for the same seed; returns the module."""
     generator = torch.Generator().manual_seed(seed)
     token_layers.initialize(bilm.token_layer, generator)
-    for stack in (bilm.forward_lstm, bilm.backward_lstm):
-        for depth in range(stack.config.num_layers):
-            layer = stack.layer(depth)
-            H, P = layer.config.cell_width, layer.config.output_width
-            nn.init.normal_(layer.input_weight, 0.0, P**-0.5, generator=generator)
-            nn.init.normal_(layer.recurrent_weight, 0.0, P**-0.5, generator=generator)
-            nn.init.zeros_(layer.bias)
-            if layer.projection is not None:
-                nn.init.normal_(layer.projection, 0.0, H**-0.5, generator=generator)
+    initialize_stack(bilm.forward_lstm, generator)
+    initialize_stack(bilm.backward_lstm, generator)
     return bilm
+
+
+def initialize_stack(stack: LstmStack, generator: torch.Generator) -> None:
+    """Fill the new parameters of one direction at random."""
+    for depth in range(stack.config.num_layers):
+        layer = stack.layer(depth)
+        H, P = layer.config.cell_width, layer.config.output_width
+        nn.init.normal_(layer.input_weight, 0.0, P**-0.5, generator=generator)
+        nn.init.normal_(layer.recurrent_weight, 0.0, P**-0.5, generator=generator)
+        nn.init.zeros_(layer.bias)
+        if layer.projection is not None:
+            nn.init.normal_(layer.projection, 0.0, H**-0.5, generator=generator)

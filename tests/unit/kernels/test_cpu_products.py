@@ -323,7 +323,7 @@ def test_a_weight_is_left_as_it_was(precision):
     assert not found.requires_grad
 
 
-# ── what this CPU can do ────────────────────────────────────────────────────────────────────────────
+# ── what this CPU can do ──────────────────────────────────────────────────────────────────
 
 CORE = "processor\t: 0\nmodel name\t: A CPU\ncpuid level\t: {}\nflags\t\t: fpu avx512f {}\n\n"
 

@@ -5,13 +5,13 @@ import torch
 
 from relmo import LstmConfig
 from relmo.kernels import reference
-from relmo.nn.bilm import LstmLayer, LstmStack, initialize
+from relmo.nn.bilm import LstmLayer, LstmStack, initialize_stack
 from relmo.types import LstmState
 
 
 def stack(seed=0, **changes) -> LstmStack:
     module = LstmStack(LstmConfig(**{"cell_width": 6, "output_width": 3, **changes}))
-    initialize(module, torch.Generator().manual_seed(seed))
+    initialize_stack(module, torch.Generator().manual_seed(seed))
     return module
 
 
