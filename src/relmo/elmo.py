@@ -42,8 +42,7 @@ from relmo.text.batches import index_words
 from relmo.text.characters import make_characters
 from relmo.text.lexicon import Lexicon
 from relmo.text.sentences import split_sentences
-from relmo.text.tokenize import make_tokenizer
-from relmo.text.words import Sentence, check_sentences, words_of
+from relmo.text.tokenize import Sentence, check_sentences, make_tokenizer, words_of
 from relmo.types import Batch, BiLmState, Layers, Token, VectorDtype, Vectors
 from relmo.weights.find import read_model
 from relmo.weights.native import Native

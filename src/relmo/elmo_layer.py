@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from relmo.elmo import Elmo
 from relmo.errors import ConfigError
 from relmo.nn.scalar_mix import ScalarMix
-from relmo.text.words import Sentence
+from relmo.text.tokenize import Sentence
 from relmo.types import Layers
 
 

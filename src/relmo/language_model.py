@@ -22,7 +22,7 @@ from relmo.runtime.pair import read_pair
 from relmo.scoring import Perplexity, Scorer, ScoreStart, Text
 from relmo.text.characters import BEGIN_SENTENCE, END_SENTENCE
 from relmo.text.lexicon import UNKNOWN, Lexicon
-from relmo.text.words import check_sentences
+from relmo.text.tokenize import check_sentences
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,7 @@ def embed(
     from relmo.elmo import Elmo
     from relmo.layers import check_layers, parse_layers
     from relmo.progress import progress
-    from relmo.text.lines import read_files
+    from relmo.text.documents import read_files
     from relmo.vectors.writer import check_output
     from relmo.weights.untrained import UNTRAINED
 
@@ -80,7 +80,7 @@ def embed(
 
 def count_lines(sources: list[Path | BinaryIO], errors: OnError) -> int | None:
     """Read files through once: a bad byte is found before hours of work, and lines are counted."""
-    from relmo.text.lines import read_files
+    from relmo.text.documents import read_files
 
     if not all(isinstance(source, Path) and source.is_file() for source in sources):
         return None  # pipes can be read only once
