@@ -44,10 +44,9 @@ from relmo.text.lexicon import Lexicon
 from relmo.text.sentences import split_sentences
 from relmo.text.tokenize import Sentence, check_sentences, make_tokenizer, words_of
 from relmo.types import Batch, BiLmState, Layers, Token, VectorDtype, Vectors
-from relmo.weights.find import read_model
+from relmo.weights.find import UNTRAINED, read_model, small_config
 from relmo.weights.native import Native
 from relmo.weights.tensors import ModelFiles, Storage, build_bilm, tensors_of
-from relmo.weights.untrained import UNTRAINED, small_config
 
 NOT_SHAPING = ("name", "licence", "training", "official")
 """Settings that change no vector."""

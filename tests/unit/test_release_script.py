@@ -10,8 +10,7 @@ import pytest
 
 from relmo import Elmo
 from relmo.train.record import write_record
-from relmo.weights.describe import describe_model
-from relmo.weights.find import read_model
+from relmo.weights.find import describe_model, read_model
 from scripts import measure_model, release_model, sense_test
 from tests.support.toy_lm import Corpus, Grammar, toy_recipe
 

@@ -59,7 +59,7 @@ def embed(
     from relmo.progress import progress
     from relmo.text.documents import read_files
     from relmo.vectors.writer import check_output
-    from relmo.weights.untrained import UNTRAINED
+    from relmo.weights.find import UNTRAINED
 
     sources = list(_sources(files))
     check_output(output)
