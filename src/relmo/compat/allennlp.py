@@ -19,8 +19,8 @@ import h5py
 import torch
 from torch import Tensor, nn
 
-from relmo.elmo import Elmo as RelmoElmo
 from relmo.config import CharCnnConfig, LstmConfig
+from relmo.elmo import Elmo as RelmoElmo
 from relmo.errors import ConfigError, OutputError, TextError
 from relmo.files import replacing
 from relmo.layers import LayerChoice, choose_layers

@@ -152,7 +152,7 @@ def test_embed_file_with_sentences_as_keys(embedder, tmp_path):
     embedder.embed_file(io.StringIO("a b\nc\n"), tmp_path / "o.h5", use_sentence_keys=True)
     with h5py.File(tmp_path / "o.h5") as file:
         assert set(file) == {"a b", "c"}
-    for text, trouble in (
+    for text, problem in (
         ("a/b\n", "contains '/'"),
         ("a\na\n", "occurs twice"),
         ("\n", "is empty"),
