@@ -42,11 +42,9 @@ class Characters(ABC):
         """The ids of the words, (U, C)."""
         boundaries = {BEGIN_SENTENCE: [self.begin_sentence], END_SENTENCE: [self.end_sentence]}
         ids = np.full((len(words), self.max_characters), self.padding, dtype=np.int64)  # (U, C)
-        ids[:, 0] = self.begin_word
         for row, word in zip(ids, words, strict=True):
             letters = boundaries[word] if word in boundaries else self._letters(word)
-            row[1 : len(letters) + 1] = letters
-            row[len(letters) + 1] = self.end_word
+            row[: len(letters) + 2] = [self.begin_word, *letters, self.end_word]
         return ids
 
     @abstractmethod
@@ -54,7 +52,7 @@ class Characters(ABC):
         """Whether the word is longer than the model can read."""
 
     @abstractmethod
-    def _letters(self, word: str) -> Sequence[int] | CharIds:
+    def _letters(self, word: str) -> list[int]:
         """The ids of the word's characters, cut to C - 2."""
 
 
@@ -68,9 +66,9 @@ class ByteCharacters(Characters):
         """Whether the word has more bytes than the model can read."""
         return len(self._bytes(word)) > self.max_characters - 2
 
-    def _letters(self, word: str) -> CharIds:
+    def _letters(self, word: str) -> list[int]:
         kept = self._bytes(word)[: self.max_characters - 2]  # may split a code point
-        return np.add(np.frombuffer(kept, dtype=np.uint8), 1, dtype=np.int64)
+        return [byte + 1 for byte in kept]
 
     @staticmethod
     def _bytes(word: str) -> bytes:

@@ -11,12 +11,12 @@ from __future__ import annotations
 import codecs
 import glob
 import gzip
-import io
 import lzma
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, BinaryIO, Literal, cast
+from typing import IO, Any, BinaryIO, Literal
 
 from relmo.errors import TextError, need_extra
 
@@ -100,17 +100,15 @@ def read_lines(file: Iterable[bytes], name: str, errors: Errors = "strict") -> I
             ) from error
 
 
-def open_text(path: Path) -> IO[bytes]:
-    """Open a file for reading bytes, decompressed if its suffix is .gz, .xz or .zst."""
+@contextmanager
+def open_text(path: Path) -> Iterator[Iterable[bytes]]:
+    """Open a file as raw lines, decompressed if its suffix is .gz, .xz or .zst."""
     suffix = path.suffix.lower()
-    if suffix == ".gz":
-        return cast("IO[bytes]", gzip.open(path, "rb"))
-    if suffix == ".xz":
-        return cast("IO[bytes]", lzma.open(path, "rb"))
     if suffix == ".zst":
         need_extra("zstd")
-        return io.BufferedReader(_ZstdFile(path.open("rb")))
-    return path.open("rb")
+    openers: dict[str, Callable[[Path, str], Any]] = {".gz": gzip.open, ".xz": lzma.open}
+    with openers.get(suffix, open)(path, "rb") as file:
+        yield _zstd_lines(file) if suffix == ".zst" else file
 
 
 def _files_of(pattern: str | Path) -> list[Path]:
@@ -130,38 +128,21 @@ def _is_hidden(path: Path, folder: Path) -> bool:
     return any(part.startswith(".") for part in path.relative_to(folder).parts)
 
 
-class _ZstdFile(io.RawIOBase):
-    """The bytes of all frames of a .zst file.
-
-    zstandard's own reader cannot iterate over lines, and it does not notice a file that ends inside
-    a frame; this one raises EOFError.
-    """
-
-    def __init__(self, compressed: IO[bytes]) -> None:
-        self._compressed = compressed
-        self._chunks = _decompress_zstd(compressed)
-        self._ready = memoryview(b"")
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:  # noqa: ANN401 - any writable buffer
-        while not self._ready:
-            chunk = next(self._chunks, None)
-            if chunk is None:
-                return 0
-            self._ready = memoryview(chunk)
-        size = min(len(buffer), len(self._ready))
-        buffer[:size] = self._ready[:size]
-        self._ready = self._ready[size:]
-        return size
-
-    def close(self) -> None:
-        self._compressed.close()
-        super().close()
+def _zstd_lines(file: IO[bytes]) -> Iterator[bytes]:
+    """The lines of all frames of a .zst file, each with its newline."""
+    line: list[bytes] = []
+    for chunk in _decompress_zstd(file):
+        start, *others = chunk.split(b"\n")
+        line.append(start)
+        for other in others:
+            yield b"".join([*line, b"\n"])
+            line = [other]
+    if last := b"".join(line):
+        yield last
 
 
 def _decompress_zstd(file: IO[bytes]) -> Iterator[bytes]:
+    # Not zstandard's own reader, which does not notice a file that ends inside a frame.
     import zstandard
 
     decompressor = zstandard.ZstdDecompressor(max_window_size=1 << 31)  # as `zstd --long=31`

@@ -15,10 +15,10 @@ import re
 import sys
 import unicodedata
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Protocol
 
 from relmo.errors import ConfigError, TextError, TextWarning
 from relmo.types import Token
@@ -51,28 +51,31 @@ STARTERS = "The This These That There I It He She They We You A An His Her Its T
 """Words that start a sentence more often than they follow an abbreviation inside one."""
 
 
-class Tokenizer(Protocol):
-    """Anything that splits text into tokens and keeps the contract above."""
+class Tokenizer(ABC):
+    """Splits text into tokens, the matches of one regular expression."""
 
     name: str
     """The name that `make_tokenizer` accepts."""
 
     def tokens(self, text: str) -> list[Token]:
         """Return the tokens of the text, in order."""
-        ...
+        return [Token(m[0], m.start(), m.end()) for m in self._pattern().finditer(text)]
+
+    @abstractmethod
+    def _pattern(self) -> re.Pattern[str]:
+        """The pattern of one token."""
 
 
-class WhitespaceTokenizer:
+class WhitespaceTokenizer(Tokenizer):
     """Splits at white space, as `str.split` does: for text that is already tokenized."""
 
     name = "whitespace"
 
-    def tokens(self, text: str) -> list[Token]:
-        """Return the tokens of the text, in order."""
-        return [Token(m[0], m.start(), m.end()) for m in re.finditer(r"\S+", text)]
+    def _pattern(self) -> re.Pattern[str]:
+        return re.compile(r"\S+")
 
 
-class TreebankTokenizer:
+class TreebankTokenizer(Tokenizer):
     """Splits much like the Penn Treebank, in every script, without changing a character.
 
     It differs in these points. Hyphenated words, dotted abbreviations and numbers with separators
@@ -86,12 +89,11 @@ class TreebankTokenizer:
 
     name = "treebank"
 
-    def tokens(self, text: str) -> list[Token]:
-        """Return the tokens of the text, in order."""
-        return [Token(m[0], m.start(), m.end()) for m in _pattern().finditer(text)]
+    def _pattern(self) -> re.Pattern[str]:
+        return token_pattern()
 
 
-class RelmoTokenizer:
+class RelmoTokenizer(Tokenizer):
     """Splits like `TreebankTokenizer`, and compounds into their parts.
 
     Hyphens, underscores, separators inside numbers and units become tokens: `well - known`,
@@ -102,9 +104,8 @@ class RelmoTokenizer:
 
     name = "relmo"
 
-    def tokens(self, text: str) -> list[Token]:
-        """Return the tokens of the text, in order."""
-        return [Token(m[0], m.start(), m.end()) for m in _pattern(whole=False).finditer(text)]
+    def _pattern(self) -> re.Pattern[str]:
+        return token_pattern(whole=False)
 
 
 def make_tokenizer(name: str) -> Tokenizer:
@@ -204,7 +205,7 @@ _URL = r"0-9A-Za-zÀ-ӿ_\-~/\#&=+%@*$|"
 
 
 @cache
-def _pattern(*, whole: bool = True, shortcut: bool = True) -> re.Pattern[str]:
+def token_pattern(*, whole: bool = True, shortcut: bool = True) -> re.Pattern[str]:
     """Compile the pattern of one token.
 
     Args:

@@ -34,7 +34,8 @@ _TIMELESS.set_obj_track_times(False)  # the same vectors give the same bytes
 
 def write_hdf5(records: Iterable[Record], info: VectorFileInfo, path: Path) -> None:
     """Write one dataset per line, then `sentence_to_index`."""
-    index = _SentenceIndex()
+    lines: dict[str, str] = {}
+    index_bytes = 0
     try:
         with _create(path) as file:
             file.attrs["fingerprint"] = info.fingerprint_json
@@ -42,36 +43,19 @@ def write_hdf5(records: Iterable[Record], info: VectorFileInfo, path: Path) -> N
             file.attrs["num_lines"] = info.num_lines
             for record in records:
                 _write_dataset(file, record)
-                index.add(record)
-            index.write(file)
+                if index_bytes <= INDEX_LIMIT:
+                    text, line = record.text.strip(), str(record.line)
+                    index_bytes += len(json.dumps(text)) + len(json.dumps(line)) + 4
+                    lines[text] = line
+            if index_bytes <= INDEX_LIMIT:
+                index = file.create_dataset("sentence_to_index", (1,), dtype=h5py.string_dtype())
+                index[0] = json.dumps(lines)
+            else:
+                file.attrs["sentence_to_index"] = f"left out: it would exceed {INDEX_LIMIT} bytes"
     except OutputError:  # raised while reading records: the journal is damaged
         raise
     except (OSError, RuntimeError) as error:
         raise _plain(error) from error
-
-
-class _SentenceIndex:
-    """Text -> line, as long as it stays small."""
-
-    def __init__(self) -> None:
-        self._lines: dict[str, str] = {}
-        self._bytes = 0
-
-    def add(self, record: Record) -> None:
-        """Add a line, unless the limit is reached."""
-        if self._bytes > INDEX_LIMIT:
-            return
-        text, line = record.text.strip(), str(record.line)
-        self._bytes += len(json.dumps(text)) + len(json.dumps(line)) + 4
-        self._lines[text] = line
-
-    def write(self, file: h5py.File) -> None:
-        """Write the dataset, or the attribute that says why it is missing."""
-        if self._bytes > INDEX_LIMIT:
-            file.attrs["sentence_to_index"] = f"left out: it would exceed {INDEX_LIMIT} bytes"
-            return
-        dataset = file.create_dataset("sentence_to_index", (1,), dtype=h5py.string_dtype())
-        dataset[0] = json.dumps(self._lines)
 
 
 def _create(path: Path) -> h5py.File:

@@ -12,8 +12,8 @@ from relmo.text.tokenize import (
     RelmoTokenizer,
     TreebankTokenizer,
     WhitespaceTokenizer,
-    _pattern,
     make_tokenizer,
+    token_pattern,
     tokenized,
 )
 
@@ -65,7 +65,7 @@ def test_every_character_but_white_space_stands_in_exactly_one_token(tokenizer, 
 @settings(max_examples=150, deadline=None)
 def test_shortcut_for_plain_words_changes_no_token(tokenizer, text):
     whole = tokenizer.name == "treebank"
-    long_way = [match[0] for match in _pattern(whole=whole, shortcut=False).finditer(text)]
+    long_way = [match[0] for match in token_pattern(whole=whole, shortcut=False).finditer(text)]
     assert words(text, tokenizer) == long_way
 
 
