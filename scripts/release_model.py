@@ -23,8 +23,7 @@ from relmo.elmo import Elmo
 from relmo.errors import ConfigError, RelmoError, exit_code, need_extra
 from relmo.files import read_json, replacing, write_json
 from relmo.train.record import read_record
-from relmo.weights.describe import describe_folder
-from relmo.weights.find import PACKAGES
+from relmo.weights.find import PACKAGES, describe_folder
 from relmo.weights.model_card import Release, Source, model_card
 from relmo.weights.native import CARD, read_config, read_storage, replacing_model
 

@@ -51,13 +51,11 @@ from relmo.runtime.runtime import (
 )
 from relmo.text.lexicon import Lexicon
 from relmo.text.sentences import split_sentences
-from relmo.text.tokenize import make_tokenizer
-from relmo.text.words import Sentence, check_sentences, tokenized
+from relmo.text.tokenize import Sentence, check_sentences, make_tokenizer, tokenized
 from relmo.types import BiLmState, Token, VectorDtype, Vectors
-from relmo.weights.find import read_model
+from relmo.weights.find import UNTRAINED, read_model, small_config
 from relmo.weights.native import Native
 from relmo.weights.tensors import ModelFiles, Storage, build_bilm, tensors_of
-from relmo.weights.untrained import UNTRAINED, small_config
 
 HalfVectors = NDArray[np.float16]
 NOT_SHAPING = ("name", "licence", "training", "official")

@@ -28,7 +28,7 @@ from relmo.errors import ConfigError, OutputError, WeightError
 from relmo.files import explain, make_folder, read_json, sync_file, sync_folder, write_json
 from relmo.kernels.device import to_device
 from relmo.progress import progress
-from relmo.vectors.lock import open_locked
+from relmo.vectors.journal import open_locked
 
 Words = tuple[str, ...]
 MAX_BYTES = 64 * 2**30

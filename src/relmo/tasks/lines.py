@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from relmo.errors import DataError, TextError
-from relmo.text.documents import open_text
-from relmo.text.lines import read_lines
+from relmo.text.documents import open_text, read_lines
 
 WHITE = " \t"
 """All that is white space within a line: a no-break space is part of its word."""

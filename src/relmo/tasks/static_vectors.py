@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from relmo.errors import ConfigError, DataError, TextError
-from relmo.text.documents import open_text
-from relmo.text.lines import read_lines
+from relmo.text.documents import open_text, read_lines
 
 Vector = NDArray[np.float32]
 

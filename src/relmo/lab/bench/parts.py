@@ -12,7 +12,7 @@ from relmo.lab.bench.rounds import timed
 from relmo.lab.bench.sentences import Words
 from relmo.runtime.runtime import unpack_layers
 from relmo.text.batches import index_words
-from relmo.text.words import tokenized
+from relmo.text.tokenize import tokenized
 
 PART_NAMES = (
     "tokenising",

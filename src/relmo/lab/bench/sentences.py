@@ -16,9 +16,9 @@ import numpy as np
 from relmo.elmo import Elmo
 from relmo.errors import ConfigError, TextError
 from relmo.text.characters import BEGIN_SENTENCE, END_SENTENCE
+from relmo.text.documents import read_files
 from relmo.text.lexicon import UNKNOWN
-from relmo.text.lines import read_files
-from relmo.text.words import tokenized
+from relmo.text.tokenize import tokenized
 
 Words = list[str]
 

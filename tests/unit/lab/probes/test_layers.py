@@ -62,6 +62,6 @@ def test_static_vectors_of_a_span_are_its_words_mean(tmp_path):
 
 
 def test_an_error_leaves_no_half_table(tiny, tmp_path):
-    with pytest.raises(TextError, match="token 1 is NoneType"):
+    with pytest.raises(TextError, match="token 1 is None"):
         read_layers(tiny, [("a", None)], [[(0, 1)]], tmp_path)
     assert not list(tmp_path.glob("*.npy*"))

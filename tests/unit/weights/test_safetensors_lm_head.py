@@ -12,9 +12,8 @@ from relmo.errors import ConfigError, OutputError, WeightError
 from relmo.nn.bilm import BiLM, initialize
 from relmo.text.lexicon import Lexicon
 from relmo.weights.convert import convert_model
-from relmo.weights.describe import describe_model
-from relmo.weights.find import read_model
-from relmo.weights.lm_head_files import head_files, read_head, write_head
+from relmo.weights.find import describe_model, read_model
+from relmo.weights.safetensors_files import head_files, read_head, write_head
 from tests.conftest import tiny_config
 
 NUM_WORDS = 1000
@@ -92,7 +91,7 @@ def test_a_softmax_that_just_fits_is_one_file(head, tmp_path):
 
 
 def test_a_row_is_never_split(head, tmp_path):
-    with pytest.raises(OutputError, match="a word of the softmax has 36 bytes, a shard may have"):
+    with pytest.raises(OutputError, match="a word of the softmax takes 36 bytes, but a shard may"):
         write_head(tmp_path, head, "float32", 300)
     names = write_head(tmp_path, {n: t[:5] for n, t in head.items()}, "float32", 320)
     assert len(names) == 5
@@ -116,7 +115,7 @@ def test_the_softmax_is_read_only_when_it_is_needed(elmo, tmp_path, monkeypatch)
     opened = []
     read = read_head.__globals__["read_tensors"]
     monkeypatch.setattr(
-        "relmo.weights.lm_head_files.read_tensors",
+        "relmo.weights.safetensors_files.read_tensors",
         lambda path, *rest: opened.append(path.name) or read(path, *rest),
     )
     found = Elmo.from_pretrained(tmp_path)
@@ -131,13 +130,13 @@ def test_converting_can_round_and_cut(elmo, tmp_path):
     assert any("8-bit storage rounds" in loss for loss in report.lost)
     elmo.save_pretrained(tmp_path / "own", storage="int8")
     assert same(read_model(tmp_path / "small").lm_head(), read_model(tmp_path / "own").lm_head())
-    with pytest.raises(ConfigError, match="the official format holds float32, not int8"):
+    with pytest.raises(ConfigError, match="the official format stores float32, not int8"):
         convert_model(tmp_path / "whole", tmp_path / "x", "hdf5", storage="int8")
 
 
 def test_a_storage_that_is_not_known_is_refused(elmo, tmp_path):
     elmo.save_pretrained(tmp_path / "m")
-    message = "storage 'int4' is not known; choose one of float32, int8"
+    message = "unknown storage 'int4'; choose float32 or int8"
     with pytest.raises(ConfigError, match=message):
         elmo.save_pretrained(tmp_path / "new", storage="int4")
     with pytest.raises(ConfigError, match=message):
@@ -179,29 +178,29 @@ def test_a_missing_shard_is_named(folder):
 @pytest.mark.parametrize(
     ("names", "message"),
     [
-        (["lm_head-00002-of-00002.safetensors"], "lacks 'lm_head-00001-of-00002.safetensors'"),
-        (["lm_head-00001-of-00002.safetensors"], "lacks 'lm_head-00002-of-00002.safetensors'"),
+        (["lm_head-00002-of-00002.safetensors"], "lack 'lm_head-00001-of-00002.safetensors'"),
+        (["lm_head-00001-of-00002.safetensors"], "lack 'lm_head-00002-of-00002.safetensors'"),
         (
             ["lm_head-00001-of-00001.safetensors", "lm_head.safetensors"],
-            "has the odd 'lm_head-00001-of-00001.safetensors'",
+            "have the unexpected 'lm_head-00001-of-00001.safetensors'",
         ),
         (
             ["lm_head-00001-of-00002.safetensors", "lm_head-00001-of-00003.safetensors"],
-            "has the odd 'lm_head-00001-of-00002.safetensors'",
+            "have the unexpected 'lm_head-00001-of-00002.safetensors'",
         ),
-        (["lm_head-x.safetensors"], "has the odd 'lm_head-x.safetensors'"),
-        (["lm_head-../../x-of-00001.safetensors"], "has the odd"),
+        (["lm_head-x.safetensors"], "have the unexpected 'lm_head-x.safetensors'"),
+        (["lm_head-../../x-of-00001.safetensors"], "have the unexpected"),
     ],
 )
 def test_a_record_of_shards_that_do_not_belong_together_is_named(tmp_path, names, message):
-    wanted = "config.json: its record of the softmax's shards " + re.escape(message)
+    wanted = "config.json: the recorded shards of the softmax " + re.escape(message)
     with pytest.raises(WeightError, match=wanted):
         head_files(names, tmp_path)
 
 
 def test_a_shard_that_was_left_out_of_the_record_is_named(folder):
     change_record(folder, lambda files: files.pop("lm_head-00001-of-00002.safetensors"))
-    with pytest.raises(WeightError, match="lacks 'lm_head-00001-of-00002.safetensors'"):
+    with pytest.raises(WeightError, match="lack 'lm_head-00001-of-00002.safetensors'"):
         read_model(folder)
 
 
@@ -213,15 +212,21 @@ def damage_with_nan(tensors):
     ("damage", "message"),
     [
         (lambda t: t.pop("bias"), "of-00002.safetensors: lacks 'bias'"),
-        (lambda t: t.pop("weight.scale"), "'weight' has no 'weight.scale' beside it"),
-        (lambda t: t.update(more=torch.zeros(2)), "holds 'more'"),
-        (lambda t: t.update(bias=torch.zeros(3)), r"'bias' is \(3,\)"),
-        (lambda t: t.update(weight=t["weight"][:, :5].clone()), r"'weight' is \(\d+, 5\)"),
-        (lambda t: t.update(weight=torch.zeros(4), bias=torch.zeros(4)), r"'weight' is \(4,\)"),
-        (damage_with_nan, "'bias' holds 1 values that are NaN"),
+        (lambda t: t.pop("weight.scale"), "'weight' lacks its 'weight.scale'"),
+        (lambda t: t.update(more=torch.zeros(2)), "has the unexpected 'more'"),
+        (lambda t: t.update(bias=torch.zeros(3)), r"'bias' has the shape \(3,\)"),
+        (
+            lambda t: t.update(weight=t["weight"][:, :5].clone()),
+            r"'weight' has the shape \(\d+, 5\)",
+        ),
+        (
+            lambda t: t.update(weight=torch.zeros(4), bias=torch.zeros(4)),
+            r"'weight' has the shape \(4,\)",
+        ),
+        (damage_with_nan, "'bias' contains 1 values that are NaN"),
         (
             lambda t: t.update({name: tensor[:-1].clone() for name, tensor in t.items()}),
-            r"lm_head-\*: 'weight' is \(999, 8\), .* need \(1000, 8\); is vocab.txt of the same",
+            r"lm_head-\*: 'weight' has the shape \(999, 8\), expected \(1000, 8\); is vocab.txt",
         ),
     ],
 )
@@ -236,5 +241,5 @@ def test_an_odd_shard_is_named_when_the_softmax_is_read(folder, damage, message)
 def test_a_shard_that_is_no_safetensors_file_is_named(folder):
     path = folder / "lm_head-00001-of-00002.safetensors"
     path.write_bytes(b"\xff" * path.stat().st_size)
-    with pytest.raises(WeightError, match="00001-of-00002.safetensors: is not a complete"):
+    with pytest.raises(WeightError, match="00001-of-00002.safetensors: not a complete"):
         read_model(folder).lm_head()

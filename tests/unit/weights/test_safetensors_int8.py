@@ -11,9 +11,9 @@ from relmo import Elmo
 from relmo.errors import WeightError
 from relmo.nn.bilm import BiLM, initialize
 from relmo.text.lexicon import Lexicon
-from relmo.weights.describe import describe_model
-from relmo.weights.int8 import pack, unpack
+from relmo.weights.find import describe_model
 from relmo.weights.native import Native
+from relmo.weights.safetensors_files import pack, unpack_int8
 from tests.conftest import tiny_config
 
 SENTENCES = [["The", "bank", "of", "the", "river"], ["é" * 60], ["Bank", "account", "."]]
@@ -55,11 +55,11 @@ def change(folder, file, change_tensors):
 @pytest.mark.parametrize("shape", [(5, 7), (6, 4, 3), (1, 1), (300, 2)])
 def test_a_tensor_comes_back_within_half_a_step_of_its_row(tmp_path, shape):
     tensor = random(*shape) * torch.logspace(-3, 3, shape[0]).view(-1, *[1] * (len(shape) - 1))
-    packed = pack({"w": tensor})
+    packed = pack({"w": tensor}, "int8")
     assert packed["w"].dtype == torch.int8
     assert packed["w"].shape == shape
     assert packed["w.scale"].shape == shape[:1]
-    back = unpack(packed, tmp_path)["w"]
+    back = unpack_int8(packed, tmp_path)["w"]
     step = packed["w.scale"].view(-1, *[1] * (len(shape) - 1))
     assert torch.all((back - tensor).abs() <= step * 0.5001)
     assert torch.equal(back.flatten(1).abs().amax(1) > 0, torch.ones(shape[0], dtype=bool))
@@ -67,33 +67,33 @@ def test_a_tensor_comes_back_within_half_a_step_of_its_row(tmp_path, shape):
 
 def test_the_largest_value_of_a_row_is_kept(tmp_path):
     tensor = random(4, 9)
-    back = unpack(pack({"w": tensor}), tmp_path)["w"]
+    back = unpack_int8(pack({"w": tensor}, "int8"), tmp_path)["w"]
     torch.testing.assert_close(back.abs().amax(1), tensor.abs().amax(1), rtol=1e-6, atol=0)
 
 
 def test_rows_of_zeros_stay_zero(tmp_path):
     tensor = torch.tensor([[0.0, 0.0], [1.0, -2.0]])
-    assert torch.equal(unpack(pack({"w": tensor}), tmp_path)["w"][0], torch.zeros(2))
+    assert torch.equal(unpack_int8(pack({"w": tensor}, "int8"), tmp_path)["w"][0], torch.zeros(2))
 
 
 def test_vectors_and_start_states_are_exact(tmp_path):
     tensors = {"bias": random(9), "start_state.forward.h": random(2, 5)}
-    packed = pack(tensors)
+    packed = pack(tensors, "int8")
     assert packed.keys() == tensors.keys()
-    back = unpack(packed, tmp_path)
+    back = unpack_int8(packed, tmp_path)
     assert all(torch.equal(back[name], tensors[name]) for name in tensors)
 
 
 def test_weights_that_are_no_numbers_do_not_become_numbers(tmp_path):
     tensor = random(3, 4)
     tensor[1, 2] = float("nan")
-    assert not torch.isfinite(unpack(pack({"w": tensor}), tmp_path)["w"][1]).any()
+    assert not torch.isfinite(unpack_int8(pack({"w": tensor}, "int8"), tmp_path)["w"][1]).any()
 
 
 def test_what_is_packed_is_not_changed():
     tensor = random(3, 4)
     before = tensor.clone()
-    pack({"w": tensor})
+    pack({"w": tensor}, "int8")
     assert torch.equal(tensor, before)
 
 
@@ -166,7 +166,7 @@ NAME = "forward_lstm.layers.0.input_weight"
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda t: t.pop(NAME + ".scale"), f"{NAME}' has no '{NAME}.scale' beside it"),
+        (lambda t: t.pop(NAME + ".scale"), f"{NAME}' lacks its '{NAME}.scale'"),
         (lambda t: t.pop(NAME), f"lacks '{NAME}'"),
         (lambda t: t.update({NAME + ".scale": torch.ones(1)}), r"\(1,\), .* has 96 rows"),
         (lambda t: t[NAME + ".scale"].fill_(float("nan")), "NaN or infinite"),
@@ -183,7 +183,7 @@ def test_a_softmax_that_does_not_fit_is_named(elmo, tmp_path):
     change(tmp_path, "lm_head.safetensors", lambda t: t.update(bias=torch.zeros(5)))
     found = Elmo.from_pretrained(tmp_path, device="cpu")
     assert found.embed(SENTENCES)  # needs no softmax
-    with pytest.raises(WeightError, match=r"'bias' is \(5,\).* need \(8,\); is it of the same"):
+    with pytest.raises(WeightError, match=r"'bias' has the shape \(5,\), expected \(8,\)"):
         _ = found.lm
 
 
