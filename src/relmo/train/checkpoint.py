@@ -21,12 +21,13 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from relmo.errors import WeightError
-from relmo.files import explain, sync_file, sync_folder
+from relmo.files import replacing_folder
 from relmo.train.best import Best
 from relmo.weights.tensors import check_names, check_shape
 
 KEEP = 2
 """Checkpoints kept."""
+ADVICE = "free some space; the checkpoint before this one is whole: resume from it"
 HINT = "it is of another model or recipe: resume with the one it began with"
 
 
@@ -47,8 +48,6 @@ def save_checkpoint(
     carried: dict[str, Tensor],
 ) -> None:
     """Write a checkpoint, then drop all but the last KEEP."""
-    place = folder / f"step-{progress.step:09d}"
-    temporary = folder / f"{place.name}.tmp"
     tensors, numbers = _flatten_optimizer(optimizer)
     tensors |= {f"model.{name}": tensor for name, tensor in model.state_dict().items()}
     tensors |= {f"carried.{name}": tensor for name, tensor in carried.items()}
@@ -59,20 +58,8 @@ def save_checkpoint(
         "kind": type(optimizer).__name__,
         "optimizer": numbers,
     }
-    with explain(
-        folder, "free some space; the checkpoint before this one is whole: resume from it"
-    ):
-        shutil.rmtree(temporary, ignore_errors=True)
-        try:
-            temporary.mkdir(parents=True)
-            _write(temporary, tensors, state)
-            if place.exists():
-                shutil.rmtree(place)
-            temporary.rename(place)
-        except BaseException:
-            shutil.rmtree(temporary, ignore_errors=True)
-            raise
-        sync_folder(folder)
+    with replacing_folder(folder / f"step-{progress.step:09d}", ADVICE) as place:
+        _write(place, tensors, state)
     for old in [*_checkpoints(folder)[:-KEEP], *folder.glob("step-*.tmp")]:
         shutil.rmtree(old, ignore_errors=True)
 
@@ -112,9 +99,6 @@ def _write(folder: Path, tensors: dict[str, Tensor], state: dict[str, Any]) -> N
         raise OSError(str(error)) from error
     state["bytes"] = path.stat().st_size
     (folder / "state.json").write_text(json.dumps(state), encoding="utf-8")
-    for written in (path, folder / "state.json"):
-        sync_file(written)
-    sync_folder(folder)
 
 
 def _read(place: Path) -> tuple[dict[str, Tensor], dict[str, Any]] | None:

@@ -157,7 +157,7 @@ class Trainer:
                 f"{self.folder} holds an unfinished run; resume it, or choose another folder"
             )
         if self.world.is_main:
-            with explain(self.folder, "choose a folder that can be made"):
+            with explain(self.folder, "choose a folder that can be created"):
                 self.folder.mkdir(parents=True, exist_ok=True)
             done = self.step if resume else -1
             is_over = self.progress >= 1

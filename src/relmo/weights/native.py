@@ -9,7 +9,6 @@ of the folder and made the model by one rename, so a crash leaves the old one or
 from __future__ import annotations
 
 import shutil
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -20,7 +19,15 @@ from torch import Tensor
 
 from relmo.config import ElmoConfig
 from relmo.errors import ConfigError, OutputError, WeightError
-from relmo.files import explain, make_folder, read_json, sha256, sync_folder, write_json
+from relmo.files import (
+    explain,
+    make_folder,
+    read_json,
+    replacing_folder,
+    sha256,
+    sync_folder,
+    write_json,
+)
 from relmo.text.lexicon import Lexicon
 from relmo.weights.int8 import SCALE
 from relmo.weights.lm_head_files import head_files, read_head, write_head
@@ -141,16 +148,9 @@ def replacing_model(folder: Path) -> Iterator[Path]:
     """Hand out a corner of the folder for all files of a model, which then becomes the model."""
     make_folder(folder)
     finish_move(folder)
-    with explain(folder):
-        stage = Path(tempfile.mkdtemp(dir=folder, prefix=".relmo-"))
-        try:
-            yield stage
-            sync_folder(stage)
-            stage.rename(folder / COMMITTED)  # from here on the new model is the model
-        except BaseException:
-            shutil.rmtree(stage, ignore_errors=True)
-            raise
-        finish_move(folder)
+    with replacing_folder(folder / COMMITTED) as stage:
+        yield stage
+    finish_move(folder)  # from the rename on, the new model is the model
 
 
 def finish_move(folder: Path) -> None:

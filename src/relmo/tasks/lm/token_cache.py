@@ -20,7 +20,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -35,7 +34,7 @@ from numpy.typing import NDArray
 
 from relmo.config import TokenizerName
 from relmo.errors import ConfigError, RelmoError, TextError
-from relmo.files import explain, sync_file, sync_folder
+from relmo.files import replacing_folder
 from relmo.text.characters import BEGIN_SENTENCE, END_SENTENCE
 from relmo.text.documents import read_documents
 from relmo.text.lexicon import UNKNOWN, Lexicon
@@ -119,30 +118,9 @@ def open_cache(
     key = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
     home = folder / f"tokens-{key}"
     if not (home / "meta.json").is_file():
-        _build(files, home, settings, facts, workers)
+        with replacing_folder(home) as new:
+            _fill(new, files, settings, facts, workers)
     return TokenCache(home)
-
-
-def _build(
-    files: Sequence[Path],
-    home: Path,
-    settings: CacheSettings,
-    facts: dict[str, object],
-    workers: int,
-) -> None:
-    """Make the cache beside its place and rename it: it is there whole, or not at all."""
-    temporary = home.with_name(home.name + ".tmp")
-    with explain(home):
-        shutil.rmtree(temporary, ignore_errors=True)  # what an interrupted run left
-        try:
-            temporary.mkdir(parents=True)
-            _fill(temporary, files, settings, facts, workers)
-            shutil.rmtree(home, ignore_errors=True)
-            temporary.rename(home)
-        except BaseException:
-            shutil.rmtree(temporary, ignore_errors=True)
-            raise
-        sync_folder(home.parent)
 
 
 def _fill(
@@ -161,9 +139,6 @@ def _fill(
     writer.finish()
     meta = {**facts, "tokens": writer.num_tokens, "documents": writer.num_documents}
     (folder / "meta.json").write_text(json.dumps(meta, indent=2), encoding="utf-8")
-    for path in folder.iterdir():
-        sync_file(path)
-    sync_folder(folder)
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from relmo.weights.find import read_model
 from tests.support.toy_lm import Corpus, Grammar, metrics, toy_recipe
 
 STEPS = {"steps": 10, "log_every": 2, "checkpoint_every": 3, "evaluate_every": 4}
-TRACED = ("train", "tasks")
+TRACED = ("train", "tasks", "files.py")
 SLACK = 50
 """Lines by which two runs may differ: waiting for a thread takes now more, now fewer."""
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

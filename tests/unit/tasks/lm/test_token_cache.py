@@ -187,7 +187,7 @@ def test_chunks_and_pieces_of_any_size_make_the_same_bytes(tmp_path, monkeypatch
 
 def test_a_second_call_reads_what_the_first_made(tmp_path, monkeypatch):
     first = build(tmp_path, TEXT)
-    monkeypatch.setattr(token_cache, "_build", None)
+    monkeypatch.setattr(token_cache, "_fill", None)
     second = build(tmp_path, TEXT, workers=2, name="under another name.txt")
     assert second.folder == first.folder
     assert second.words == first.words
@@ -264,7 +264,9 @@ def test_an_unknown_tokenizer_is_refused():
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path):
     (tmp_path / "cache").write_text("a file")
-    with pytest.raises(OutputError, match=r"cannot write .*cache.*; is the folder writable"):
+    with pytest.raises(
+        OutputError, match=r"cannot write .*cache.*; check that the folder is writable"
+    ):
         build(tmp_path, TEXT)
 
 
