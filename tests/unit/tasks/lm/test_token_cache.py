@@ -281,7 +281,7 @@ def test_wherever_the_disk_is_full_it_is_said_and_nothing_is_left(tmp_path):
     for size in sizes:
         try:
             resource.setrlimit(resource.RLIMIT_FSIZE, (size - 1, hard))
-            with pytest.raises(OutputError, match="is there room on the disk"):
+            with pytest.raises(OutputError, match="there is space on the disk"):
                 open_cache([tmp_path / "text.txt"], tmp_path / "cache", TENTH)
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
