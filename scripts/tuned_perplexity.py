@@ -27,7 +27,7 @@ from relmo.tasks.lm.pretrain import pretrain
 from relmo.tasks.lm.settings import load_recipe
 from relmo.tasks.parts import Part
 from relmo.tasks.registry import find_task
-from relmo.train.record import write_record
+from relmo.train.run import write_record
 
 CHANGES = (
     "training.epochs=1", "training.log_every=50", "training.evaluate_every=0", "data.held_out=0",

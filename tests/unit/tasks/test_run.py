@@ -22,7 +22,7 @@ from relmo.tasks.run import (
     read_parts,
     train_task,
 )
-from relmo.train.record import read_record
+from relmo.train.run import read_record
 from tests.conftest import tiny_config
 from tests.support.toy_tasks import TOYS, train_toy
 
