@@ -123,7 +123,7 @@ def train_task(
         "elmo": elmo_facts and {key: elmo_facts[key] for key in ("name", "fingerprint")},
     }
     run.check_settings(
-        _resumed_settings(name, recipe, made_of),
+        _resume_settings(name, recipe, made_of),
         save=makes_checkpoints,
         defaults={part: dataclasses.asdict(type(getattr(recipe, part))()) for part in FIXED},
     )
@@ -336,7 +336,7 @@ def _vector_facts(path: Path | None, static: StaticVectors) -> dict[str, Any] | 
     return {"name": path.name, "sha256": sha256(path), **known}
 
 
-def _resumed_settings(name: str, recipe: TaskRecipe, made_of: Mapping[str, Any]) -> dict[str, Any]:
+def _resume_settings(name: str, recipe: TaskRecipe, made_of: Mapping[str, Any]) -> dict[str, Any]:
     """What may not change before a run is resumed; where a file lies and its name may."""
     values = dataclasses.asdict(recipe)
     files, vectors, elmo = made_of["data"]["files"], made_of["vectors"], made_of["elmo"]
