@@ -108,7 +108,7 @@ def test_a_bad_row_is_named_and_exit_code_1(run, tmp_path):
 def test_a_finished_run_is_not_written_over(run, data, run_folder):
     found = run("train", "ner", "--data", data, "--output", run_folder, "--elmo", "none")
     assert found.returncode == 2
-    assert b"holds a finished run; choose another folder" in found.stderr
+    assert b"contains a finished run; choose another folder" in found.stderr
 
 
 # ── evaluate ────────────────────────────────────────────────────────────────────────────────
