@@ -20,7 +20,7 @@ from relmo.errors import ConfigError, DataError, WeightError
 from relmo.nn.blocks.tokens import PLACES
 from relmo.tasks.registry import TASKS, find_task
 from relmo.tasks.run import load_task, load_task_recipe, read_parts
-from relmo.train.record import read_record
+from relmo.train.run import read_record
 from relmo.train.trainer import TrainSettings
 from tests.conftest import tiny_config
 from tests.support.toy_lm import CLOCK

@@ -12,7 +12,7 @@ from relmo import Elmo
 from relmo.cli.main import main
 from relmo.tasks.registry import find_task
 from relmo.tasks.run import train_task
-from relmo.train.record import read_record
+from relmo.train.run import read_record
 from tests.conftest import tiny_config
 from tests.support.toy_tasks import TOYS, toy_recipe
 
@@ -108,7 +108,7 @@ def test_a_bad_row_is_named_and_exit_code_1(run, tmp_path):
 def test_a_finished_run_is_not_written_over(run, data, run_folder):
     found = run("train", "ner", "--data", data, "--output", run_folder, "--elmo", "none")
     assert found.returncode == 2
-    assert b"holds a finished run; choose another folder" in found.stderr
+    assert b"contains a finished run; choose another folder" in found.stderr
 
 
 # ── evaluate ────────────────────────────────────────────────────────────────────────────────

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 from relmo import Elmo
-from relmo.train.record import write_record
+from relmo.train.run import write_record
 from relmo.weights.find import describe_model, read_model
 from scripts import measure_model, release_model, sense_test
 from tests.support.toy_lm import Corpus, Grammar, toy_recipe
@@ -195,9 +195,9 @@ def damaged_model(made, tmp_path):
     ("change", "message"),
     [
         (other_run, "differ in 'steps'; give the run that made it"),
-        (changed_run, "its seal does not hold"),
-        (other_senses, "the senses are of another model: run sense_test.py"),
-        (other_measures, "the measures are of 'other', not of 'relmo-en-toy'"),
+        (changed_run, "its checksum does not match"),
+        (other_senses, "the senses belong to another model; run sense_test.py"),
+        (other_measures, "the measures belong to 'other', not to 'relmo-en-toy'"),
         (trained_model, "is not stored in 8 bits"),
         (damaged_model, "vocab.txt is not the file that was written"),
     ],

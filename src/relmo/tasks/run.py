@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from relmo.config import build, check_keys
 from relmo.elmo import Elmo
 from relmo.errors import ConfigError, ModelNotFound
 from relmo.files import sha256
@@ -32,17 +31,13 @@ from relmo.tasks.layer_cache import LayerCache, open_layers
 from relmo.tasks.parts import PARTS, Part
 from relmo.tasks.registry import find_task
 from relmo.tasks.static_vectors import StaticVectors, random_vectors, read_vectors
-from relmo.train.best import NAME as BEST
-from relmo.train.best import load_best
-from relmo.train.checkpoint import has_checkpoint
-from relmo.train.course import check_course
 from relmo.train.distributed import World, join_world
 from relmo.train.optim import OptimSettings
-from relmo.train.recipe import read_recipe, section
-from relmo.train.record import read_curve, write_record
+from relmo.train.recipe import make_sections, read_recipe
+from relmo.train.run import Run, write_record
 from relmo.train.trainer import Trainer, TrainSettings
 
-COURSE = "input", "model", "batch"
+FIXED = "input", "model", "batch"
 """Sections of a recipe that may not change before a run is resumed."""
 RANDOM_WIDTH = 100
 """Of static vectors that are trained from nothing."""
@@ -80,13 +75,7 @@ def load_task_recipe(
 def make_task_recipe(task: str, values: Mapping[str, Any], where: str) -> TaskRecipe:
     """Check and freeze what a TOML file holds."""
     kinds = {**SECTIONS, "model": find_task(task).settings_type}
-    check_keys(values, set(kinds), where)
-    return TaskRecipe(
-        **{
-            name: build(kind, section(values, name, where), f"{where}: {name}")
-            for name, kind in kinds.items()
-        }
-    )
+    return TaskRecipe(**make_sections(values, kinds, where))
 
 
 def train_task(
@@ -117,7 +106,8 @@ def train_task(
         device: "cpu", "cuda" …; the best there is unless given.
         report: called with each line of metrics.
     """
-    _check_place(output, resume, makes_checkpoints=bool(recipe.training.checkpoint_every))
+    run, makes_checkpoints = Run(output), bool(recipe.training.checkpoint_every)
+    run.check_start(resume=resume, makes_checkpoints=makes_checkpoints)
     world = _alone(device)
     kind, all_examples = find_task(name), read_parts(name, data)
     drawn = draw(all_examples["train"], recipe.batch.share, recipe.training.seed)
@@ -132,12 +122,10 @@ def train_task(
         "vectors": _vector_facts(vectors, static),
         "elmo": elmo_facts and {key: elmo_facts[key] for key in ("name", "fingerprint")},
     }
-    is_noted = bool(recipe.training.checkpoint_every)
-    check_course(
-        output / "checkpoint",
-        _course(name, recipe, made_of),
-        is_noted=is_noted,
-        defaults={part: dataclasses.asdict(type(getattr(recipe, part))()) for part in COURSE},
+    run.check_settings(
+        _resume_settings(name, recipe, made_of),
+        save=makes_checkpoints,
+        defaults={part: dataclasses.asdict(type(getattr(recipe, part))()) for part in FIXED},
     )
     layers: LayerCache | None = None
     if model is not None and recipe.input.finetune:
@@ -153,7 +141,7 @@ def train_task(
     task = _make(name, recipe, facts, inputs, model, examples)
     _check_lengths(task, recipe)
     _about(name, recipe, facts, inputs, elmo_facts).write(output)
-    trainer = Trainer(task, recipe.training, recipe.optimizer, output, world, report)
+    trainer = Trainer(task, recipe.training, recipe.optimizer, run, world, report)
     scores, counts = _fit(trainer, task, examples["test"], resume)
     record = {
         "task": name,
@@ -162,10 +150,10 @@ def train_task(
         "cache": None if layers is None else layers.meta,
         **_outcome(trainer, task),
         "results": scores,
-        "curve": read_curve(output / "metrics.jsonl", task.score),
+        "curve": run.curve(task.score),
         "test_counts": counts,
     }
-    write_record(output / "run.json", record, world)
+    write_record(run.record_path, record, world)
     return scores
 
 
@@ -198,30 +186,12 @@ def load_task(
     compute = None if model is None else layers_of(model)
     inputs = Inputs(StaticVectors(about.words, table), letters, compute, world.device)
     task = _make(about.task, recipe, about.facts, inputs, model, {})
-    load_best(folder, task.model)
+    Run(folder).load_best(task.model)
     task.model.eval().requires_grad_(False)
     return task
 
 
 # ── before ──────────────────────────────────────────────────────────────────────────────────────
-
-
-def _check_place(output: Path, resume: bool, makes_checkpoints: bool) -> None:
-    """Raise ConfigError rather than write over a run.
-
-    One that makes checkpoints may be resumed before it has made one: it begins again.
-    """
-    has_more = has_checkpoint(output / "checkpoint")
-    if (output / "run.json").exists() and not (resume and has_more):
-        why = ", without a checkpoint to go on from" if resume else ""
-        raise ConfigError(f"{output} holds a finished run{why}; choose another folder")
-    if has_more and not resume:
-        raise ConfigError(f"{output} holds an unfinished run; resume it, or choose another folder")
-    if not has_more and (output / BEST).exists() and not (resume and makes_checkpoints):
-        raise ConfigError(
-            f"{output} holds the weights of an unfinished run, without a checkpoint to go on from; "
-            f"delete it to start again, or choose another folder"
-        )
 
 
 def draw(examples: Sequence[Any], share: float, seed: int) -> list[Any]:
@@ -366,13 +336,13 @@ def _vector_facts(path: Path | None, static: StaticVectors) -> dict[str, Any] | 
     return {"name": path.name, "sha256": sha256(path), **known}
 
 
-def _course(name: str, recipe: TaskRecipe, made_of: Mapping[str, Any]) -> dict[str, Any]:
+def _resume_settings(name: str, recipe: TaskRecipe, made_of: Mapping[str, Any]) -> dict[str, Any]:
     """What may not change before a run is resumed; where a file lies and its name may."""
     values = dataclasses.asdict(recipe)
     files, vectors, elmo = made_of["data"]["files"], made_of["vectors"], made_of["elmo"]
     return {
         "task": name,
-        **{part: values[part] for part in COURSE},
+        **{part: values[part] for part in FIXED},
         "accumulate": recipe.training.accumulate,
         "seed": recipe.training.seed,
         "data": {part: file["sha256"] for part, file in files.items()},

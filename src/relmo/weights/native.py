@@ -10,7 +10,6 @@ old model or the new one.
 from __future__ import annotations
 
 import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -21,7 +20,15 @@ from torch import Tensor
 
 from relmo.config import ElmoConfig
 from relmo.errors import ConfigError, WeightError
-from relmo.files import explain, make_folder, read_json, sha256, sync_folder, write_json
+from relmo.files import (
+    explain,
+    make_folder,
+    read_json,
+    replacing_folder,
+    sha256,
+    sync_folder,
+    write_json,
+)
 from relmo.text.lexicon import Lexicon
 from relmo.weights.model_card import model_card
 from relmo.weights.safetensors_files import (
@@ -140,16 +147,9 @@ def replacing_model(folder: Path) -> Iterator[Path]:
     """Yield a subfolder for all files of a model; on exit it becomes the model."""
     make_folder(folder)
     finish_move(folder)
-    with explain(folder):
-        stage = Path(tempfile.mkdtemp(dir=folder, prefix=".relmo-"))
-        try:
-            yield stage
-            sync_folder(stage)
-            stage.rename(folder / COMMITTED)  # from here on the new model is the model
-        except BaseException:
-            shutil.rmtree(stage, ignore_errors=True)
-            raise
-        finish_move(folder)
+    with replacing_folder(folder / COMMITTED) as stage:
+        yield stage
+    finish_move(folder)  # from the rename on, the new model is the model
 
 
 def finish_move(folder: Path) -> None:

@@ -174,7 +174,7 @@ def test_a_cache_that_would_be_too_large_is_refused(elmo, tmp_path, monkeypatch)
 
 def test_a_folder_that_cannot_be_made_is_named(elmo, tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(OutputError, match="choose a folder that can be made"):
+    with pytest.raises(OutputError, match="choose a folder that can be created"):
         open_layers(elmo, SENTENCES, tmp_path / "file" / "cache")
 
 

@@ -224,5 +224,5 @@ def test_converting_can_make_shards(official, tmp_path):
 
 def test_a_folder_that_cannot_be_written_is_named(tiny, tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(OutputError, match="choose a folder that can be"):
+    with pytest.raises(OutputError, match="choose a folder that can be created"):
         tiny.save_pretrained(tmp_path / "file" / "model")

@@ -1,18 +1,18 @@
-"""A tokenised corpus on disk, made once and memory-mapped ever after.
+"""A tokenized corpus on disk, built once and memory-mapped afterwards.
 
     words.txt      every distinct word, most frequent first, after <S>, </S>, <UNK>: a word's line
-                   is its id, and the first V lines are the vocabulary of a softmax of V words.
-                   A document counts a word three times at most: a name that fills one document
-                   is not a common word
-    counts.u64     how often each occurs in the training part, every time
-    train.u32      ids of all sentences, each between <S> and </S>, documents one after the other
-    train.docs     where each document begins, and the end
-    held_out.*     the same for documents kept out of training
-    meta.json      what it was made from: the name of the folder is a hash of that
+                   number is its id, and the first V lines are the vocabulary of a softmax of V
+                   words. A document counts a word at most three times: a name that fills one
+                   document is not a common word
+    counts.u64     number of occurrences of each word in the training part
+    train.u32      ids of all sentences, each between <S> and </S>, document after document
+    train.docs     offset of each document, and the end
+    held_out.*     the same for documents held out from training
+    meta.json      settings and checksums of the text; the folder is named by their hash
 
-Documents are kept out by a hash of their text and a seed, so a document is on the same side in
-every run and every corpus. A boundary that stands in the text itself is left out, so <S> and </S>
-are where a sentence begins and ends, and nowhere else.
+Documents are held out by a hash of their text and a seed, so a document is in the same part in
+every run and every corpus. Boundaries that occur in the text itself are dropped, so <S> and </S>
+only ever mark where a sentence begins and ends.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -29,13 +28,14 @@ from dataclasses import asdict, dataclass
 from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
-from relmo.config import TokenizerName
-from relmo.errors import ConfigError, RelmoError, TextError
-from relmo.files import explain, sync_file, sync_folder
+from relmo.config import Range, Settings, TokenizerName
+from relmo.errors import RelmoError, TextError
+from relmo.files import replacing_folder
 from relmo.text.characters import BEGIN_SENTENCE, END_SENTENCE
 from relmo.text.documents import read_documents
 from relmo.text.lexicon import UNKNOWN, Lexicon
@@ -47,39 +47,33 @@ SPECIAL = (BEGIN_SENTENCE, END_SENTENCE, UNKNOWN)
 """Ids 0, 1, 2."""
 BOUNDARIES = frozenset((BEGIN_SENTENCE, END_SENTENCE))
 CHUNK_CHARACTERS = 1_000_000
-"""Text that one worker splits at a time."""
+"""Text that a worker tokenizes at a time."""
 PER_DOCUMENT = 3
-"""Times that one document counts a word, where words are sorted."""
+"""Occurrences of a word in one document that count where words are ranked."""
 PIECE = 1 << 22
-"""Ids that are renumbered at a time."""
+"""Ids renumbered at a time."""
 
 Ids = NDArray[np.uint32]
+Share = Annotated[float, Range(least=0, below=1)]
 
 
 @dataclass(frozen=True, kw_only=True)
-class CacheSettings:
-    """What decides a cache's content, besides the text."""
+class CacheSettings(Settings):
+    """What determines the content of a cache, besides the text."""
 
     tokenizer: TokenizerName = "relmo"
-    held_out: float = 0.005
-    """Share of the documents that are kept out of training."""
-    whole: float = 0.0
-    """Share of the training documents that are split as treebanks are, compounds whole, so that a
-    model has seen words such as `well-known` or `1,000`, too; they do not get into its softmax."""
+    held_out: Share = 0.005
+    """Fraction of the documents held out from training."""
+    whole: Share = 0.0
+    """Fraction of the training documents that are tokenized as treebanks are, compounds whole, so
+    that a model has seen words such as `well-known` or `1,000`, too; they are not counted for the
+    vocabulary of the softmax."""
     seed: int = 0
-
-    def __post_init__(self) -> None:
-        make_tokenizer(self.tokenizer)  # refuses a name that it does not know
-        for name in ("held_out", "whole"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ConfigError(
-                    f"{name} is {getattr(self, name)}; a share from 0 to below 1 is needed"
-                )
 
 
 @dataclass(frozen=True)
-class Part:
-    """One side of a corpus, memory-mapped."""
+class CorpusPart:
+    """The training or the held-out part of a corpus, memory-mapped."""
 
     tokens: Ids
     documents: NDArray[np.int64]
@@ -91,7 +85,7 @@ class Part:
 
 
 class TokenCache:
-    """A corpus as ids."""
+    """A corpus as word ids."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -102,11 +96,11 @@ class TokenCache:
         self.held_out = _open_part(folder, "held_out")
 
     def lexicon(self, size: int) -> Lexicon:
-        """The vocabulary of a softmax: the first `size` words, or all if there are fewer."""
+        """The vocabulary of a softmax: the `size` first words, or all if there are fewer."""
         return Lexicon(self.words[:size])
 
     def coverage(self, size: int) -> float:
-        """Share of the training part's words that a vocabulary of this size holds."""
+        """Fraction of the training part's words that a vocabulary of this size contains."""
         total = int(self.counts[len(SPECIAL) :].sum())
         return int(self.counts[len(SPECIAL) : size].sum()) / max(total, 1)
 
@@ -114,35 +108,14 @@ class TokenCache:
 def open_cache(
     files: Sequence[Path], folder: Path, settings: CacheSettings, workers: int = 1
 ) -> TokenCache:
-    """The cache of these files and settings below `folder`, made if it is not there yet."""
+    """The cache of these files and settings in `folder`; it is built if it does not exist."""
     facts = {"version": VERSION, **asdict(settings), "files": [_digest(path) for path in files]}
     key = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
     home = folder / f"tokens-{key}"
     if not (home / "meta.json").is_file():
-        _build(files, home, settings, facts, workers)
+        with replacing_folder(home) as new:
+            _fill(new, files, settings, facts, workers)
     return TokenCache(home)
-
-
-def _build(
-    files: Sequence[Path],
-    home: Path,
-    settings: CacheSettings,
-    facts: dict[str, object],
-    workers: int,
-) -> None:
-    """Make the cache beside its place and rename it: it is there whole, or not at all."""
-    temporary = home.with_name(home.name + ".tmp")
-    with explain(home):
-        shutil.rmtree(temporary, ignore_errors=True)  # what an interrupted run left
-        try:
-            temporary.mkdir(parents=True)
-            _fill(temporary, files, settings, facts, workers)
-            shutil.rmtree(home, ignore_errors=True)
-            temporary.rename(home)
-        except BaseException:
-            shutil.rmtree(temporary, ignore_errors=True)
-            raise
-        sync_folder(home.parent)
 
 
 def _fill(
@@ -156,38 +129,35 @@ def _fill(
     for chunk in _split_all(files, settings, workers):
         writer.add(chunk)
     if writer.num_tokens["train"] == 0:
-        names = ", ".join(map(str, files[:3])) or "no file at all"
-        raise TextError(f"no words to train on in {names}; is there text, and is not all held out?")
+        names = ", ".join(map(str, files[:3])) or "no files"
+        raise TextError(f"no words to train on in {names}; is there text that is not held out?")
     writer.finish()
     meta = {**facts, "tokens": writer.num_tokens, "documents": writer.num_documents}
     (folder / "meta.json").write_text(json.dumps(meta, indent=2), encoding="utf-8")
-    for path in folder.iterdir():
-        sync_file(path)
-    sync_folder(folder)
 
 
 @dataclass(frozen=True)
 class _Chunk:
-    """Documents of one worker: ids into its own word list, documents' lengths, their sides."""
+    """Documents of one worker: ids into its own word list, lengths, which are held out."""
 
     words: list[str]
     ids: Ids
     lengths: list[int]
     held_out: list[bool]
     spread: NDArray[np.int64]
-    """(words,) how often each occurs in training documents, PER_DOCUMENT times in each at most."""
+    """(words,) occurrences of each in training documents, at most PER_DOCUMENT in each."""
 
 
 def _split_all(files: Sequence[Path], settings: CacheSettings, workers: int) -> Iterator[_Chunk]:
-    """Chunks in the order of the text, split by as many processes as there are workers."""
+    """Chunks in the order of the text, tokenized by this many worker processes."""
     jobs = ((documents, settings) for documents in _grouped(files))
     if workers <= 1:
         yield from map(_split, jobs)
         return
-    # Fresh processes: a copy of this one would copy the locks of its other threads, too.
+    # Spawned, not forked: a fork would copy locks that other threads of this process hold.
     with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
         try:
-            # A bounded number in flight: the text is not read far ahead of the workers.
+            # A bounded number of jobs at a time, so that text is not read far ahead of the workers.
             waiting = [pool.submit(_split, job) for job in islice(jobs, 2 * workers)]
             while waiting:
                 chunk = waiting.pop(0).result()
@@ -195,8 +165,8 @@ def _split_all(files: Sequence[Path], settings: CacheSettings, workers: int) -> 
                 yield chunk
         except BrokenProcessPool as error:
             raise RelmoError(
-                "a worker that splits text died; is there memory for it? Use fewer workers, and in "
-                "a script of your own call relmo under `if __name__ == '__main__':`"
+                "a worker process that tokenizes text died; is there enough memory for it? In a "
+                "script of your own, call relmo under `if __name__ == '__main__':`"
             ) from error
 
 
@@ -245,24 +215,24 @@ def _split(job: tuple[list[list[str]], CacheSettings]) -> _Chunk:
 
 
 def is_held_out(document: Iterable[str], settings: CacheSettings) -> bool:
-    """Whether a document is kept out of training: by its text and the seed alone."""
-    return _lot(document, str(settings.seed)) < settings.held_out
+    """Whether a document is held out from training; depends only on its text and the seed."""
+    return _draw(document, str(settings.seed)) < settings.held_out
 
 
 def is_kept_whole(document: Iterable[str], settings: CacheSettings) -> bool:
-    """Whether a training document is split as treebanks are: by its text and the seed alone."""
-    return _lot(document, f"{settings.seed} whole") < settings.whole
+    """Whether a training document is tokenized as treebanks are, by its text and the seed."""
+    return _draw(document, f"{settings.seed} whole") < settings.whole
 
 
-def _lot(document: Iterable[str], salt: str) -> float:
-    """A number from 0 to 1 that a text draws, the same whenever it does."""
+def _draw(document: Iterable[str], salt: str) -> float:
+    """A pseudo-random number from 0 to 1 that depends only on the text and the salt."""
     digest = hashlib.blake2b("\n".join(document).encode("utf-8", "replace"), digest_size=8)
     digest.update(salt.encode())
     return int.from_bytes(digest.digest(), "big") / 2**64
 
 
 class _Writer:
-    """Appends chunks under provisional ids; `finish` ranks the words and renumbers."""
+    """Appends chunks with provisional ids; `finish` ranks the words and renumbers the ids."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -312,7 +282,7 @@ class _Writer:
 
 def _append(path: Path, values: NDArray[np.generic]) -> None:
     with path.open("ab") as file:
-        file.write(values.tobytes())  # not `tofile`: it says nothing where the disk is full
+        file.write(values.tobytes())  # not `tofile`, which ignores a full disk
 
 
 def _renumber(path: Path, new_id: Ids) -> None:
@@ -322,11 +292,11 @@ def _renumber(path: Path, new_id: Ids) -> None:
             file.write(new_id[np.frombuffer(piece, dtype=np.uint32)].tobytes())
 
 
-def _open_part(folder: Path, side: str) -> Part:
+def _open_part(folder: Path, side: str) -> CorpusPart:
     path = folder / f"{side}.u32"
     empty = path.stat().st_size == 0
     tokens = np.zeros(0, np.uint32) if empty else np.memmap(path, dtype=np.uint32, mode="r")
-    return Part(tokens, np.fromfile(folder / f"{side}.docs", dtype=np.int64))
+    return CorpusPart(tokens, np.fromfile(folder / f"{side}.docs", dtype=np.int64))
 
 
 def _digest(path: Path) -> str:

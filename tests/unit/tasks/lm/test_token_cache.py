@@ -187,7 +187,7 @@ def test_chunks_and_pieces_of_any_size_make_the_same_bytes(tmp_path, monkeypatch
 
 def test_a_second_call_reads_what_the_first_made(tmp_path, monkeypatch):
     first = build(tmp_path, TEXT)
-    monkeypatch.setattr(token_cache, "_build", None)
+    monkeypatch.setattr(token_cache, "_fill", None)
     second = build(tmp_path, TEXT, workers=2, name="under another name.txt")
     assert second.folder == first.folder
     assert second.words == first.words
@@ -242,7 +242,7 @@ def test_a_corpus_without_words_is_refused(text, workers, tmp_path):
 
 
 def test_no_files_at_all_are_refused(tmp_path):
-    with pytest.raises(TextError, match="no words to train on in no file at all"):
+    with pytest.raises(TextError, match="no words to train on in no files"):
         open_cache([], tmp_path, ALL)
 
 
@@ -253,18 +253,20 @@ def test_a_file_that_is_gone_is_named(tmp_path):
 
 @pytest.mark.parametrize("share", [-0.1, 1.0, float("nan")])
 def test_a_share_that_leaves_nothing_to_train_on_is_refused(share):
-    with pytest.raises(ConfigError, match="a share from 0 to below 1"):
+    with pytest.raises(ConfigError, match="held_out must be a number ≥ 0 and < 1"):
         CacheSettings(held_out=share)
 
 
 def test_an_unknown_tokenizer_is_refused():
-    with pytest.raises(ConfigError, match="no tokenizer is called 'spacy'"):
+    with pytest.raises(ConfigError, match="tokenizer must be one of .*, got 'spacy'"):
         CacheSettings(tokenizer="spacy")
 
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path):
     (tmp_path / "cache").write_text("a file")
-    with pytest.raises(OutputError, match=r"cannot write .*cache.*; is the folder writable"):
+    with pytest.raises(
+        OutputError, match=r"cannot write .*cache.*; check that the folder is writable"
+    ):
         build(tmp_path, TEXT)
 
 
@@ -279,7 +281,7 @@ def test_wherever_the_disk_is_full_it_is_said_and_nothing_is_left(tmp_path):
     for size in sizes:
         try:
             resource.setrlimit(resource.RLIMIT_FSIZE, (size - 1, hard))
-            with pytest.raises(OutputError, match="is there room on the disk"):
+            with pytest.raises(OutputError, match="there is space on the disk"):
                 open_cache([tmp_path / "text.txt"], tmp_path / "cache", TENTH)
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
@@ -298,7 +300,7 @@ def test_a_worker_that_dies_is_explained(tmp_path):
     run = [sys.executable, str(script)]
     done = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert "RelmoError: a worker that splits text died" in done.stderr
+    assert "RelmoError: a worker process that tokenizes text died" in done.stderr
     assert not list(tmp_path.glob("tokens-*"))
 
 
@@ -351,5 +353,5 @@ def test_held_out_documents_are_never_kept_whole(tmp_path):
 
 @pytest.mark.parametrize("name", ["held_out", "whole"])
 def test_a_share_is_below_one(name):
-    with pytest.raises(ConfigError, match=f"{name} is 1.5; a share"):
+    with pytest.raises(ConfigError, match=f"{name} must be a number ≥ 0 and < 1, got 1.5"):
         CacheSettings(**{name: 1.5})
