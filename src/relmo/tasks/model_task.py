@@ -100,7 +100,7 @@ class ModelTask(LabelledTask[Example, Prediction], Generic[Example, Prediction, 
         """Take over the facts and build the model, `self.net`."""
 
     def prepare(self, train: Sequence[Example]) -> Sequence[Example]:
-        """The training examples as they are learned from."""
+        """The examples to train on; by default all, unchanged."""
         return train
 
     @classmethod

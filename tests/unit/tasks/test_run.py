@@ -187,14 +187,16 @@ def test_a_mistyped_tag_is_named_by_file_and_line(data, tmp_path, part):
     number = next(i for i, line in enumerate(lines) if "B-" in line)
     lines[number] = lines[number].replace("B-", "B_")
     file.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    with pytest.raises(DataError, match=f"{file.name}, line {number + 1}: 'B_.*no chunk tag"):
+    with pytest.raises(DataError, match=f"{file.name}, line {number + 1}: 'B_.*not a chunk tag"):
         train(odd, tmp_path / "run", None, SHORT)
     assert not (tmp_path / "run").exists()
 
 
 def test_a_part_with_tags_of_another_kind_than_training_s_is_named(data, tmp_path):
     odd = copy_of(data, tmp_path / "data", dev="in O\nada NN\nsang VB\n")
-    with pytest.raises(DataError, match="line 2: 'NN' is no chunk tag, but those of the training"):
+    with pytest.raises(
+        DataError, match="line 2: 'NN' is not a chunk tag, but those of the training"
+    ):
         train(odd, tmp_path / "run", None, SHORT)
 
 
