@@ -439,8 +439,8 @@ def test_a_run_that_began_before_there_was_a_setting_had_its_default(data, tmp_p
         ("training.steps=ten", "training: steps is 'ten'; a whole number is needed"),
         ("training.epochs=true", "training: epochs is True; a number is needed"),
         ("optimizer.learning_rate=low", "learning_rate is 'low'; a number is needed"),
-        ("model.cell_width=0", "model: cell_width is 0; a whole number from 1 on is needed"),
-        ("model.dropout=3", "model: dropout is 3; a share below 1 is needed"),
+        ("model.cell_width=0", "model: cell_width must be an integer ≥ 1, got 0"),
+        ("model.dropout=3", "model: dropout must be a number ≥ 0 and < 1, got 3"),
         ("training.steps", "write section.key=value, for instance training.seed=1"),
     ],
 )
