@@ -5,8 +5,13 @@ import torch
 
 from relmo.errors import ConfigError
 from relmo.nn.blocks.tokens import InputSettings
-from relmo.tasks.coref.antecedents import Antecedents, clusters_of, marginal_loss
-from relmo.tasks.coref.model import CorefModel, CorefSettings
+from relmo.tasks.coref.model import (
+    Antecedents,
+    CorefModel,
+    CorefSettings,
+    clusters_of,
+    marginal_loss,
+)
 from relmo.tasks.inputs import Inputs, Letters, layers_of
 from relmo.tasks.static_vectors import random_vectors
 
@@ -26,10 +31,10 @@ def make(elmo=None, place="both", keeps_singletons=True, device="cpu", **changes
     letters = Letters(sorted(set("".join(WORDS))))
     inputs = Inputs(random_vectors(WORDS, 6), letters, layers, torch.device(device))
     shape = None if elmo is None else (elmo.config.num_layers, elmo.config.width)
+    torch.manual_seed(0)  # before any weight is made: models on two devices are then the same
     tokens = inputs.make_module(InputSettings(place=place, letters=5), shape)
     small = {"cell_width": 6, "hidden_width": 8, "feature_width": 4, "max_width": 5}
     settings = CorefSettings(**{**small, **changes})
-    torch.manual_seed(0)
     return inputs, CorefModel(settings, tokens, 2, keeps_singletons).eval().to(device)
 
 
@@ -166,19 +171,42 @@ def test_losses_are_float32_under_bfloat16(tiny):
     assert all(p.grad.isfinite().all() for p in model.parameters() if p.grad is not None)
 
 
+def scores_on(device, dtype=torch.float32):
+    """(S, S) antecedent scores of a model that keeps all one-word spans; -inf is none."""
+    inputs, model = make(device=device, spans_per_token=1.0, max_width=1)
+    groups = torch.tensor([0, 1, 2] * 5 + [0, 3], device=device)[:, None]  # (N, 1)
+    batch, genre = inputs(SENTENCES), NEWS.to(device)
+    with torch.autocast(device, dtype=dtype, enabled=dtype != torch.float32):
+        found = model(batch, genre)
+        model.train().loss(batch, genre, groups).backward()
+    assert all(p.grad.isfinite().all() for p in model.parameters() if p.grad is not None)
+    scores = torch.full((NUM_TOKENS, NUM_TOKENS), NONE)  # in text order, as top-k may break ties
+    return scores.scatter(1, found.antecedents.cpu(), found.scores.detach().cpu())
+
+
+def relative_error(found, wanted):
+    """The largest difference relative to the standard deviation of the scores."""
+    there = wanted > NONE
+    assert torch.equal(found > NONE, there)
+    return ((found - wanted)[there].abs().max() / wanted[there].std()).item()
+
+
+def test_scores_in_bfloat16_are_close_to_those_in_float32():
+    wanted = scores_on("cpu")
+    assert relative_error(scores_on("cpu"), wanted) == 0  # the same model
+    assert relative_error(scores_on("cpu", torch.bfloat16), wanted) < 0.2
+
+
 @pytest.mark.gpu
-def test_on_a_gpu_in_bfloat16_the_loss_is_close_to_the_cpus():
-    found = {}
-    for device in ("cpu", "cuda"):
-        inputs, model = make(device=device, spans_per_token=1.0, max_width=1)  # all are kept
-        groups = torch.tensor([0, 1, 2] * 5 + [0, 3], device=device)[:, None]  # (N, 1)
-        batch, genre = inputs(SENTENCES), NEWS.to(device)
-        with torch.autocast(device, dtype=torch.bfloat16, enabled=device == "cuda"):
-            found[device] = model.loss(batch, genre, groups).cpu()
-            assert isinstance(model.decode(batch, genre), tuple)
-            model.train().loss(batch, genre, groups).backward()
-        assert all(p.grad.isfinite().all() for p in model.parameters() if p.grad is not None)
-    torch.testing.assert_close(found["cuda"], found["cpu"], atol=0.1, rtol=0.05)
+@pytest.mark.parametrize(
+    ("dtype", "bound"),
+    [
+        (torch.float32, 0.03),  # float16 products of the GPU's recurrence, 2e-3 off, give 0.017
+        (torch.bfloat16, 0.2),  # as on a CPU; other weights give 3
+    ],
+)
+def test_on_a_gpu_antecedents_are_scored_as_on_a_cpu(dtype, bound):
+    assert relative_error(scores_on("cuda", dtype), scores_on("cpu")) < bound
 
 
 # ── reading ─────────────────────────────────────────────────────────────────────────────────
@@ -238,7 +266,7 @@ def test_singletons_are_found_only_by_a_model_that_keeps_them():
 
 
 def test_singletons_without_a_loss_for_mentions_are_refused():
-    with pytest.raises(ConfigError, match="give mention_weight above 0, or singletons='drop'"):
+    with pytest.raises(ConfigError, match="set mention_weight above 0, or singletons='drop'"):
         make(mention_weight=0.0)
     assert make(mention_weight=0.0, keeps_singletons=False)
 

@@ -62,5 +62,5 @@ def test_the_temperature_softens_what_is_matched():
 
 
 def test_a_temperature_of_zero_is_named():
-    with pytest.raises(ConfigError, match=r"temperature is 0.0; a number above 0 is needed"):
+    with pytest.raises(ConfigError, match=r"temperature must be a number > 0, got 0.0"):
         SnliSettings(temperature=0.0)

@@ -6,8 +6,8 @@ import torch
 
 from relmo.errors import ConfigError
 from relmo.nn.blocks.tokens import InputSettings
+from relmo.tasks.chunk_tags import transitions_allowed
 from relmo.tasks.inputs import Inputs, layers_of
-from relmo.tasks.ner.schemes import transitions_allowed
 from relmo.tasks.srl.model import AlternatingLstm, HighwayLstm, SrlModel, SrlSettings
 from relmo.tasks.static_vectors import random_vectors
 
