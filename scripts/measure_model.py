@@ -30,7 +30,7 @@ from relmo.files import make_folder, write_json
 from relmo.scoring import ScoreStart
 from relmo.text.documents import read_documents
 from relmo.types import Vectors
-from relmo.weights.native import Native, read_storage
+from relmo.weights.native import Native, read_config
 
 COMPARED_TOKENS = 2000
 """Tokens of each text whose vectors are compared."""
@@ -125,7 +125,7 @@ def measure_model(
     if len({path.stem for path in paths}) < len(paths):
         raise ConfigError("two texts have the same name; measures go by it: rename one")
     make_folder(output)
-    is_stored = read_storage(model) == "int8"
+    is_stored = read_config(model).storage == "int8"
     if not is_stored:
         Native().write(output / "model", Native().read(model), shard_bytes, storage="int8")
     elmo = Elmo.from_pretrained(model, device=device)
