@@ -150,7 +150,7 @@ def describe_folder(folder: Path) -> dict[str, Any]:
     None if none was recorded.
     """
     found = detect(folder)
-    recorded = read_config(folder)[1] if isinstance(found, Native) else {}
+    recorded = read_config(folder).files if isinstance(found, Native) else {}
     facts = {}
     for path in sorted(path for path in folder.iterdir() if path.is_file()):
         checksum = sha256(path)

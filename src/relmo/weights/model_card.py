@@ -88,7 +88,7 @@ def model_card(
         *_training(config),
         *([] if release is None else _measured(release)),
         "## Limits",
-        _list(_limits(config, release)),
+        "\n".join(f"- {limit}" for limit in _limits(config, release)),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -158,23 +158,19 @@ def _data(config: ElmoConfig, release: Release) -> list[str]:
         f"seed {data.get('seed', 0)} (`relmo.tasks.lm.token_cache.is_held_out`). "
         f"Sentence boundaries count as tokens."
     )
+    copies = ""
+    if release.held_out is not None:
+        dropped = [
+            f"{counts['dropped']:,} of {counts['documents']:,} in {text}"
+            for text, counts in release.held_out["corpora"].items()
+        ]
+        copies = (
+            f"Held-out documents that also occur in the training text (more than "
+            f"{release.held_out['max_copied']:.0%} of their eight-word sequences) were excluded: "
+            f"{', '.join(dropped)}."
+        )
     note = f"The weights are licensed under {config.licence}; the file LICENSE names the sources."
-    return [_table(("text", "terms"), sources), held_out, _copies(release), note]
-
-
-def _copies(release: Release) -> str:
-    """The held-out documents that were not used because training text contains copies of them."""
-    if release.held_out is None:
-        return ""
-    dropped = [
-        f"{counts['dropped']:,} of {counts['documents']:,} in {text}"
-        for text, counts in release.held_out["corpora"].items()
-    ]
-    return (
-        f"Held-out documents that also occur in the training text (more than "
-        f"{release.held_out['max_copied']:.0%} of their eight-word sequences) were excluded: "
-        f"{', '.join(dropped)}."
-    )
+    return [_table(("text", "terms"), sources), held_out, copies, note]
 
 
 def _training(config: ElmoConfig) -> list[str]:
@@ -229,14 +225,19 @@ def _measured(release: Release) -> list[str]:
 def _perplexities(texts: Mapping[str, Any]) -> list[str]:
     """Tables for the model as stored and, if that was measured, for the cost of 8 bits."""
     has_cost = all("float32" in found["perplexity"] for found in texts.values())
-    rows = list(_perplexity_rows(texts, has_cost))
+    rows = _perplexity_rows(texts, has_cost)
     if not has_cost:
         return [_table(PERPLEXITY_COLUMNS, rows)]
+    cosines = [
+        (text, str(number), f"{layer['mean']:.5f}", f"{layer['minimum']:.5f}")
+        for text, found in texts.items()
+        for number, layer in enumerate(found["cosine"])
+    ]
     return [
         "The last columns show the cost of 8-bit storage.",
         _table((*PERPLEXITY_COLUMNS, *COST_COLUMNS), rows),
         "Cosine between a token's vectors in float32 and in 8 bits, mean and minimum:",
-        _table(("text", "layer", "mean", "minimum"), _cosine_rows(texts)),
+        _table(("text", "layer", "mean", "minimum"), cosines),
     ]
 
 
@@ -252,19 +253,12 @@ def _perplexity_rows(texts: Mapping[str, Any], has_cost: bool) -> Iterable[Seque
             yield text, start, *directions, *counts, *cost
 
 
-def _cosine_rows(texts: Mapping[str, Any]) -> Iterable[Sequence[str]]:
-    for text, found in texts.items():
-        for number, layer in enumerate(found["cosine"]):
-            yield text, str(number), f"{layer['mean']:.5f}", f"{layer['minimum']:.5f}"
-
-
 def _limits(config: ElmoConfig, release: Release | None) -> list[str]:
     limits = [*([] if release is None else release.limits), *LIMITS]
     if config.has_start_state:
         which = STORED_START if config.start == "stored" else ZERO_START
-        limits.append(
-            which + ("" if release is None else _other_start(release.texts, config.start))
-        )
+        cost = "" if release is None else _other_start(release.texts, config.start)
+        limits.append(which + cost)
     tokens = config.tokens
     if isinstance(tokens, CharCnnConfig):
         unit = "bytes" if tokens.scheme == "bytes" else "characters"
@@ -283,10 +277,6 @@ def _other_start(texts: Mapping[str, Any], own: Start) -> str:
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
-
-
-def _list(items: Iterable[str]) -> str:
-    return "\n".join(f"- {item}" for item in items)
 
 
 def _toml(recipe: Mapping[str, Mapping[str, Any]]) -> str:

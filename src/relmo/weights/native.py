@@ -12,9 +12,10 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, cast, get_args
+from typing import Any, get_args
 
 from torch import Tensor
 
@@ -76,9 +77,9 @@ class Native:
 
     def read(self, folder: Path) -> ModelFiles:
         """Read and check settings, weights and vocabulary."""
-        config, recorded = read_config(folder)
+        record = read_config(folder)
+        config, storage, recorded = record.config, record.storage, record.files
         check_sizes(folder, recorded)
-        storage = read_storage(folder)
         wanted = {START_NAMES.get(n, n): (n, shape) for n, shape in expected_shapes(config).items()}
         where = tensor_files(folder, recorded)
         names = {name for name in where if storage != "int8" or not name.endswith(SCALE)}
@@ -176,32 +177,34 @@ def finish_move(folder: Path) -> None:
         shutil.rmtree(stage, ignore_errors=True)
 
 
-def read_config(folder: Path) -> tuple[ElmoConfig, dict[str, dict[str, Any]]]:
-    """The settings, and config.json's record of the other files: {name: {bytes, sha256}}."""
-    values = read_json(folder / "config.json")
-    recorded = values.pop("files", {})
-    values.pop("storage", None)
-    try:
-        if not isinstance(recorded, dict) or not all(
-            isinstance(facts, dict) and facts.keys() >= {"bytes", "sha256"}
-            for facts in recorded.values()
-        ):
-            raise ConfigError("'files' must give bytes and sha256 of each file")
-        return ElmoConfig.from_dict(values), recorded
-    except ConfigError as error:
-        raise WeightError(f"{folder / 'config.json'}: {error}") from error
+@dataclass(frozen=True, slots=True)
+class NativeRecord:
+    """The content of config.json."""
+
+    config: ElmoConfig
+    storage: Storage
+    files: dict[str, dict[str, Any]]
+    """The other files: {name: {bytes, sha256}}."""
 
 
-def read_storage(folder: Path) -> Storage:
-    """How the weights are stored, as config.json says."""
+def read_config(folder: Path) -> NativeRecord:
+    """Read and check config.json."""
     path = folder / "config.json"
-    storage = read_json(path).get("storage", "float32")
+    values = read_json(path)
+    storage, files = values.pop("storage", "float32"), values.pop("files", {})
     if storage not in get_args(Storage):
         raise WeightError(
             f"{path}: storage is {storage!r}, this relmo reads {' and '.join(get_args(Storage))}; "
             f"was it written by a newer release?"
         )
-    return cast("Storage", storage)
+    if not isinstance(files, dict) or not all(
+        isinstance(facts, dict) and facts.keys() >= {"bytes", "sha256"} for facts in files.values()
+    ):
+        raise WeightError(f"{path}: 'files' must give bytes and sha256 of each file")
+    try:
+        return NativeRecord(ElmoConfig.from_dict(values), storage, files)
+    except ConfigError as error:
+        raise WeightError(f"{path}: {error}") from error
 
 
 def check_sizes(folder: Path, recorded: dict[str, dict[str, Any]]) -> None:
