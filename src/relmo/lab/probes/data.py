@@ -45,7 +45,7 @@ class ProbeInputs:
         return {name: read_one(table, "layer_0") for name, table in tables.items()}
 
     def describe(
-        self, counts: Mapping[str, Mapping[str, int]], files: Iterable[Path]
+        self, counts: Mapping[Any, Mapping[str, int]], files: Iterable[Path]
     ) -> dict[str, Any]:
         """The data of a record: the folder's name, counts per part, checksums of all files."""
         used = [*files, *([] if self.vectors is None else [self.vectors])]

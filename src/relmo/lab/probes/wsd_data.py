@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 from relmo.errors import DataError
@@ -125,12 +126,12 @@ def _read_sentences(path: Path) -> list[SenseSentence]:
 
 def _elements(path: Path) -> Iterator[tuple[int, str, ElementTree.Element]]:
     """Line number, "start" or "end", and element, as they are parsed line by line."""
-    parser = ElementTree.XMLPullParser(("start", "end"))
+    parser: ElementTree.XMLPullParser[Any] = ElementTree.XMLPullParser(("start", "end"))
     try:
         for number, line in numbered_lines(path):
             parser.feed(line + "\n")
-            for event, element in parser.read_events():
-                yield number, event, element
+            events: Iterator[Any] = parser.read_events()
+            yield from ((number, event, element) for event, element in events)
         parser.close()
     except ElementTree.ParseError as error:
         reason = f"not well-formed XML ({error})"
