@@ -15,33 +15,32 @@ from relmo.cli.output import note, say
 Suite = Annotated[
     str,
     typer.Option(
-        help="What to measure: embed (embedding on the CPU), growth (cost by length, batch and new "
-        "words), gpu (embedding on a GPU), train (ElmoLayer), search (queries) or serve (requests)."
+        help="embed (speed on the CPU), growth (cost by length, batch and new words), gpu (speed "
+        "on a GPU), train (ElmoLayer) or search (queries of an index)."
     ),
 ]
 Text = Annotated[
-    Path | None, typer.Option(help="Text file, one sentence per line; by default made-up text.")
+    Path | None, typer.Option(help="Text file, one sentence per line; made-up text if omitted.")
 ]
 Precisions = Annotated[
-    list[str],
-    typer.Option("--precision", help="float32, bfloat16 or int8; may be repeated."),
+    list[str], typer.Option("--precision", help="float32, bfloat16 or int8; repeatable.")
 ]
 Peers = Annotated[
     list[str] | None,
     typer.Option(
         "--peers",
         metavar="NAME=PYTHON",
-        help="Compare with allennlp or tensorflow, run by the Python of its environment; may be "
-        "repeated. Suite embed.",
+        help="Compare with allennlp or tensorflow, run by the Python of its environment; "
+        "repeatable. For the suite embed.",
     ),
 ]
 Seconds = Annotated[float, typer.Option(help="Time for the rounds; at least three are run.")]
 Device = Annotated[
-    str | None, typer.Option(help="cpu or cuda, for the suites gpu and train; by default the best.")
+    str | None, typer.Option(help="cpu or cuda, for gpu and train; the best one if omitted.")
 ]
-Index = Annotated[str | None, typer.Option(help="Index to query (relmo index), suite search.")]
+Index = Annotated[str | None, typer.Option(help="Index made by relmo index, for search.")]
 Output = Annotated[
-    Path | None, typer.Option(help="Also write the report and the command to this .json or .md.")
+    Path | None, typer.Option(help="File for the report and the command: .json or .md.")
 ]
 
 

@@ -47,13 +47,13 @@ app.command()(perplexity)
 app.command()(train)
 app.command()(evaluate)
 app.command()(predict)
-app.command()(probe)
-app.command()(neighbors)
+app.command(epilog="Example: relmo probe pos --data ud-ewt --model relmo-en-small")(probe)
+app.command(epilog="Example: relmo neighbors play 'She saw a play.' --corpus news.txt")(neighbors)
 app.command()(index)
 app.command()(search)
 app.command()(report)
 app.command()(serve)
-app.command()(bench)
+app.command(epilog="Example: relmo bench --text sentences.txt --precision float32")(bench)
 
 
 def _version(asked: bool) -> None:
