@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -68,7 +68,7 @@ class RunnerProcess:
                 )
         except OSError as error:
             self.fail(f"cannot run {python}: {error.strerror}")
-        self.facts.update(self._answer())
+        self.facts.update(self._ask())
 
     def seconds(self, calls: Sequence[Sequence[Sequence[str]]]) -> float | None:
         """The time these calls take; None if the process has failed."""
@@ -106,21 +106,18 @@ class RunnerProcess:
             self._process = None
         self._folder.cleanup()
 
-    def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
-        if self._process is not None and self._process.stdin is not None:
-            try:
+    def _ask(self, request: dict[str, Any] | None = None) -> dict[str, Any]:
+        """The answer to a request, or the first line without one; empty once it has failed."""
+        if self._process is None:
+            return {}
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        with suppress(OSError):  # it has exited: no answer comes, and its errors give the reason
+            if request is not None:
                 self._process.stdin.write(json.dumps(request).encode() + b"\n")
                 self._process.stdin.flush()
-            except OSError:
-                pass  # it has exited; there is no answer either, and its errors give the reason
-        return self._answer()
-
-    def _answer(self) -> dict[str, Any]:
-        if self._process is None or self._process.stdout is None:
-            return {}
         if line := self._process.stdout.readline():
-            found: dict[str, Any] = json.loads(line)
-            return found
+            return dict(json.loads(line))
         code = self._process.wait()
         said = self._errors.read_text(errors="replace").strip().splitlines()
         self.fail(f"{self.name} exited with {code}: {(said or ['no message'])[-1]}")
@@ -155,14 +152,7 @@ def measure_fresh(
     first = process.seconds([[["One"]]])  # packs the weights
     process.seconds([sentences])
     process.finish()
-    facts = process.facts
-    if first is None or "missing" in facts:
-        raise WeightError(f"cannot measure {model} in {precision}: {facts['missing']}")
-    return {
-        "import_seconds": facts["import_seconds"],
-        "load_seconds": facts["load_seconds"],
-        "first_sentence_seconds": round(first, 3),
-        "peak_mb": facts["peak_mb"],
-        "peak_mb_before_loading": facts["peak_mb_before_loading"],
-        "weights_mb": sum(p.numel() for p in elmo.bilm.parameters()) * 4 // 10**6,
-    }
+    if first is None or "missing" in process.facts:
+        raise WeightError(f"cannot measure {model} in {precision}: {process.facts['missing']}")
+    weights_mb = sum(p.numel() for p in elmo.bilm.parameters()) * 4 // 10**6
+    return {**process.facts, "first_sentence_seconds": round(first, 3), "weights_mb": weights_mb}

@@ -9,6 +9,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import truediv
 from pathlib import Path
 from statistics import median
 from typing import Any, Literal, TypeVar
@@ -64,6 +65,10 @@ class SpeedSeries:
     rounds: list[tuple[Case, float]] = field(default_factory=list)
     """What was embedded and the seconds it took."""
 
+    def seconds(self) -> list[float]:
+        """Of all calls of a round."""
+        return [seconds for _, seconds in self.rounds]
+
     def rates(self) -> list[float]:
         """Tokens per second."""
         return [case.tokens / seconds for case, seconds in self.rounds]
@@ -71,13 +76,13 @@ class SpeedSeries:
     def to_dict(self) -> dict[str, Any]:
         """As JSON."""
         rates = sorted(self.rates())
-        seconds = [seconds / len(case.calls) for case, seconds in self.rounds]
+        per_call = [seconds / len(case.calls) for case, seconds in self.rounds]
         return {
             "who": self.who,
             "case": self.case,
             "memo": self.memo,
             "rounds": len(self.rounds),
-            "milliseconds_per_call": round(1000 * median(seconds), 3),
+            "milliseconds_per_call": round(1000 * median(per_call), 3),
             "tokens_per_second": round(median(rates), 1),
             "lowest_and_highest": [round(rates[0], 1), round(rates[-1], 1)],
         }
@@ -104,16 +109,12 @@ def speed_ratios(
             "memo": ours.memo,
             "peer": theirs.who,
             "case": ours.case,
-            "times_faster": round(median(map(_ratio, ours.rounds, theirs.rounds)), 2),
+            "times_faster": round(median(map(truediv, theirs.seconds(), ours.seconds())), 2),
         }
         for theirs in peers
         for ours in series
         if ours.case == theirs.case
     ]
-
-
-def _ratio(ours: tuple[Case, float], theirs: tuple[Case, float]) -> float:
-    return theirs[1] / ours[1]
 
 
 class OtherPrograms:
@@ -140,8 +141,6 @@ def _busy_seconds() -> float | None:
     """Non-idle time of all cores, including what a host took from its virtual machine."""
     if not STAT.is_file():
         return None
-    user, nice, system, _idle, _waiting, *interrupts_and_stolen = map(
-        int, STAT.read_text().splitlines()[0].split()[1:9]
-    )
-    ticks = user + nice + system + sum(interrupts_and_stolen)
-    return float(ticks / os.sysconf("SC_CLK_TCK"))
+    ticks = list(map(int, STAT.read_text().splitlines()[0].split()[1:9]))
+    idle_and_waiting = sum(ticks[3:5])
+    return float((sum(ticks) - idle_and_waiting) / os.sysconf("SC_CLK_TCK"))

@@ -67,12 +67,7 @@ def run_probe(
 
 
 def check_probe(
-    name: str,
-    data: Path,
-    output: Path | None,
-    vectors: Path | None,
-    cache: Path | None,
-    seed: int,
+    name: str, data: Path, output: Path | None, vectors: Path | None, cache: Path | None, seed: int
 ) -> None:
     """Raise ConfigError for a call that cannot work, before a model is loaded for it."""
     if name not in PROBES:
@@ -85,14 +80,13 @@ def check_probe(
         raise ConfigError(f"seed must be an integer ≥ 0, got {seed}")
     if vectors is not None and not vectors.is_file():
         raise ConfigError(f"{vectors}: no such file; give a file of static vectors")
-    if cache is not None and cache.exists() and not cache.is_dir():
-        raise ConfigError(f"{cache} is not a folder; choose another one")
+    for folder in (output, cache):
+        if folder is not None and folder.exists() and not folder.is_dir():
+            raise ConfigError(f"{folder} is not a folder; choose another one")
     check_output(output)
 
 
 def check_output(output: Path | None) -> None:
-    """Raise ConfigError if a record cannot go to this folder."""
-    if output is not None and output.exists() and not output.is_dir():
-        raise ConfigError(f"{output} is not a folder; choose another one")
+    """Raise ConfigError if a folder already contains a record."""
     if output is not None and (output / "run.json").exists():
         raise ConfigError(f"{output} contains a finished run; choose another folder")

@@ -158,21 +158,16 @@ class _WsdProbe:
             for test, instances in self.tests.items()
         }
         for number, (name, on_dev) in enumerate(((reading, best), (f"plain_{reading}", 0))):
-            self._score(
-                name, tried[on_dev], {test: found[number] for test, found in answers.items()}
-            )
+            on_tests = {test: found[number] for test, found in answers.items()}
+            self._score(name, tried[on_dev], on_tests)
 
     def score_baselines(self) -> None:
         """Score what needs no vectors: WordNet's first sense, and SemCor's most frequent one."""
-        for name, answer in (
-            ("first_sense", Senses.first),
-            ("most_frequent", Senses.most_frequent),
-        ):
+        baselines = {"first_sense": Senses.first, "most_frequent": Senses.most_frequent}
+        for name, answer in baselines.items():
             dev = [answer(self.senses_without_dev, i.entry) for i in self.dev]
-            found = {
-                t: [answer(self.senses, i.entry) for i in asked] for t, asked in self.tests.items()
-            }
-            self._score(name, dev, found)
+            tests = {t: [answer(self.senses, i.entry) for i in self.tests[t]] for t in self.tests}
+            self._score(name, dev, tests)
 
     def facts(self) -> dict[str, Any]:
         """The rules tried and chosen, and how many test instances training does not cover."""
