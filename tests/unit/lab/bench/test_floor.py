@@ -4,7 +4,7 @@ import pytest
 
 from relmo import CharCnnConfig, ElmoConfig, LstmConfig
 from relmo.config import WordTableConfig
-from relmo.lab.bench.work import Rates, floor_seconds, lstm_flops, word_flops
+from relmo.lab.bench.floor import MachineRates, floor_seconds, lstm_flops, word_flops
 
 PAPER = ElmoConfig()
 PLENTY = 1e30
@@ -33,16 +33,16 @@ def test_one_sentence_waits_for_memory_and_many_for_arithmetic():
         lstm=LstmConfig(num_layers=1, cell_width=4, output_width=2),
     )
     weights = 4 * 4 * 2 + 4 * 2  # recurrent, projection
-    reading = floor_seconds(config, [1], [], "float32", Rates(PLENTY, 1.0))
+    reading = floor_seconds(config, [1], [], "float32", MachineRates(PLENTY, 1.0))
     assert reading == 2 * 3 * 4 * weights  # directions, steps with boundaries, bytes
-    assert floor_seconds(config, [1] * 9, [], "float32", Rates(PLENTY, 1.0)) == reading
-    assert floor_seconds(config, [1], [], "int8", Rates(PLENTY, 1.0)) == reading / 4
-    counting = floor_seconds(config, [1, 5], [], "float32", Rates(1.0, PLENTY))
+    assert floor_seconds(config, [1] * 9, [], "float32", MachineRates(PLENTY, 1.0)) == reading
+    assert floor_seconds(config, [1], [], "int8", MachineRates(PLENTY, 1.0)) == reading / 4
+    counting = floor_seconds(config, [1, 5], [], "float32", MachineRates(1.0, PLENTY))
     assert counting == lstm_flops(config.lstm) * (3 + 7)
 
 
 def test_new_words_are_added_and_no_sentence_takes_no_time():
-    rates = Rates(1.0, PLENTY)
+    rates = MachineRates(1.0, PLENTY)
     more = floor_seconds(PAPER, [2], ["a", "bc"], "float32", rates)
     less = floor_seconds(PAPER, [2], [], "float32", rates)
     assert more - less == pytest.approx(
