@@ -6,12 +6,12 @@ import pytest
 
 from relmo import Elmo
 from relmo.errors import ConfigError
-from relmo.search import Document, SemanticIndex, Settings
+from relmo.search import Document, IndexSettings, SemanticIndex
 from relmo.serve.shelf import Shelf
 from tests.conftest import tiny_config
 
 TEXTS = [f"The {a} of the {b}." for a in ("bank", "boat", "rate") for b in ("river", "town", "sea")]
-PLAIN = Settings(language="none", weighting="corpus")
+PLAIN = IndexSettings(language="none", weighting="corpus")
 
 
 @pytest.fixture
