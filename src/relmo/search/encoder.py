@@ -8,6 +8,7 @@ and stored with it: the vector of a passage never depends on what is added later
 
 from __future__ import annotations
 
+import dataclasses
 import heapq
 import io
 import json
@@ -103,10 +104,12 @@ class PassageEncoder:
     def to_bytes(self, settings: IndexSettings) -> bytes:
         """What was fitted; weights that come from the model's vocabulary are not stored."""
         assert self.isotropy is not None
-        isotropy = self.isotropy.to_bytes()
-        from_lexicon = settings.weighting == "vocabulary" and self.elmo.lexicon is not None
-        weights = b"" if from_lexicon else self.weights.to_bytes()
-        return _LENGTH.pack(len(isotropy)) + isotropy + weights
+        matrix = io.BytesIO()
+        np.save(matrix, np.vstack([self.isotropy.mean, self.isotropy.matrix]), allow_pickle=False)
+        weights = b""
+        if settings.weighting != "vocabulary" or self.elmo.lexicon is None:
+            weights = json.dumps(dataclasses.astuple(self.weights)).encode()
+        return _LENGTH.pack(len(matrix.getvalue())) + matrix.getvalue() + weights
 
     @classmethod
     def from_bytes(cls, elmo: Elmo, settings: IndexSettings, data: bytes) -> PassageEncoder:
@@ -119,14 +122,14 @@ class PassageEncoder:
             )
         (length,) = _LENGTH.unpack_from(data)
         end = _LENGTH.size + length
-        isotropy = IsotropyTransform.from_bytes(data[_LENGTH.size : end])
+        rows = np.load(io.BytesIO(data[_LENGTH.size : end]), allow_pickle=False)  # (1 + D, D)
         if len(data) > end:
-            weights = WordWeights.from_bytes(data[end:])
+            weights = WordWeights(*json.loads(data[end:]))
         elif elmo.lexicon is not None:
             weights = WordWeights.from_lexicon(elmo.lexicon, settings.weight_at)
         else:
             raise ConfigError(f"{settings.model} lacks its vocabulary file vocab.txt; restore it")
-        return cls(elmo, settings.layer, weights, isotropy)
+        return cls(elmo, settings.layer, weights, IsotropyTransform(rows[0], rows[1:]))
 
 
 def sample_passages(texts: Iterable[str], count: int = SAMPLE_PASSAGES) -> list[str]:
@@ -147,6 +150,7 @@ COUNTED_WORDS = 20_000
 """Most frequent words whose counts are stored; rarer words get a weight near 1 anyway."""
 
 
+@dataclass(frozen=True, slots=True)
 class WordWeights:
     """How much each word contributes to the vector of a passage: frequent words little.
 
@@ -154,15 +158,13 @@ class WordWeights:
 
     p is estimated from the model's vocabulary, which is sorted by count: by Zipf's law the word of
     rank r has a frequency near 1 / (r ln V). Or it is counted in the indexed passages.
-
-    Args:
-        frequencies: word -> relative frequency.
-        rest: the frequency of any other word.
-        a: the frequency of a word with weight 1/2; 0 gives every word the weight 1.
     """
 
-    def __init__(self, frequencies: dict[str, float], rest: float, a: float) -> None:
-        self.frequencies, self.rest, self.a = frequencies, rest, a
+    frequencies: dict[str, float]
+    rest: float
+    """The frequency of any other word."""
+    a: float
+    """The frequency of a word with weight 1/2; 0 gives every word the weight 1."""
 
     def of(self, words: Iterable[str]) -> Vectors:
         """Weights of words in order, (T,)."""
@@ -196,15 +198,6 @@ class WordWeights:
         total = max(counts.total(), 1)
         frequencies = {word: count / total for word, count in counts.most_common(COUNTED_WORDS)}
         return cls(frequencies, 1 / total, a)
-
-    def to_bytes(self) -> bytes:
-        """The weights as a store keeps them."""
-        return json.dumps([self.frequencies, self.rest, self.a]).encode()
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> WordWeights:
-        """Read what `to_bytes` wrote."""
-        return cls(*json.loads(data))
 
 
 # ── isotropy ─────────────────────────────────────────────────────────────────────────────────────
@@ -274,18 +267,6 @@ class IsotropyTransform:
         changed = np.asarray((vectors - self.mean) @ self.matrix, dtype=np.float32)  # (N, D)
         changed[~vectors.any(1)] = 0
         return normalize(changed)
-
-    def to_bytes(self) -> bytes:
-        """The transform as a store keeps it."""
-        buffer = io.BytesIO()
-        np.save(buffer, np.vstack([self.mean, self.matrix]), allow_pickle=False)
-        return buffer.getvalue()
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> IsotropyTransform:
-        """Read what `to_bytes` wrote."""
-        rows = np.load(io.BytesIO(data), allow_pickle=False)
-        return cls(rows[0], rows[1:])
 
 
 def _moments(sample: Vectors, prior: Vectors | None) -> tuple[Exact, Exact, int]:

@@ -43,23 +43,18 @@ class Fusion(Settings):
     sharpness: NonNegative = 3.0
 
     def refine(self, query: Vectors, bm25: Vectors, vectors: Vectors) -> Vectors:
-        """Move the query vector towards the passages that BM25 found first.
+        """Move the query (D,) towards the vectors (n, D) that have the highest BM25 (n,).
 
-        Args:
-            query: (D,), unit length or zero.
-            bm25: (n,) scores of passages, the highest first.
-            vectors: (n, D) of these passages.
+        The query has unit length or is zero; passages are in order of their scores.
         """
         weights = (bm25[: self.first] / bm25[0]) ** self.trust  # (first,)
         towards = normalize(weights @ vectors[: self.first])
         return normalize(query + self.feedback * towards)
 
     def combine(self, bm25: Vectors, cosines: Vectors) -> Vectors:
-        """One score per passage, (n,).
+        """One score per passage, (n,), from its BM25 and its cosine with the query vector.
 
-        Args:
-            bm25: (n,) in any order, 0 for passages without a term, at least one above 0.
-            cosines: (n,) with the query vector.
+        BM25 is 0 for passages without a term of the query, and above 0 for at least one.
         """
         relative = bm25 / bm25.max()
         rivals = np.sort(relative)[::-1][1 : RIVALS + 1]
@@ -68,14 +63,10 @@ class Fusion(Settings):
 
 
 def hybrid_search(
-    store: Store,
-    query: Vectors,
-    terms: Sequence[str],
-    count: int,
-    where: Conditions = (),
-    fusion: Fusion = Fusion(),  # noqa: B008 - frozen
+    store: Store, query: Vectors, terms: Sequence[str], count: int, where: Conditions = ()
 ) -> list[Scored]:
     """Passages by terms and vector together, best first."""
+    fusion = Fusion()
     candidates = max(count, CANDIDATES)
     lexical = store.matching(terms, candidates, where)
     if not lexical:

@@ -149,20 +149,21 @@ class SemanticIndex:
 
     def add(self, documents: Iterable[Document]) -> int:
         """Add documents and return their number; a key that already exists is an error."""
-        return self._write(self._changed(documents, must_be_new=True))
+        return self.write(self._changed(documents, must_be_new=True))
 
     def update(self, documents: Iterable[Document]) -> int:
         """Add documents or replace those of equal key; return the number that changed."""
-        return self._write(self._changed(documents, must_be_new=False))
+        return self.write(self._changed(documents, must_be_new=False))
 
     def delete(self, keys: Iterable[str]) -> None:
         """Delete documents; unknown keys are ignored."""
         self.store.replace([], list(keys))
         self.store.optimize()
 
-    def _write(self, documents: Iterable[Document]) -> int:
+    def write(self, documents: Iterable[Document]) -> int:
+        """Add or replace documents without comparing them with the index; return their number."""
         count = 0
-        for entries in self.entries(documents):
+        for entries in self._entries(documents):
             self.store.replace(entries)
             count += len(entries)
         self.store.optimize()
@@ -181,7 +182,7 @@ class SemanticIndex:
                 digests[document.key] = document.digest
                 yield document
 
-    def entries(self, documents: Iterable[Document]) -> Iterator[list[Entry]]:
+    def _entries(self, documents: Iterable[Document]) -> Iterator[list[Entry]]:
         """Documents ready for the store, in batches.
 
         A document with very many passages is not divided: it is stored in one transaction.

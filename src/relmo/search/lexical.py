@@ -36,11 +36,7 @@ _WORD = re.compile(r"\w+")
 
 @lru_cache(maxsize=8)
 def make_analyzer(language: str) -> Callable[[str], list[str]]:
-    """Return the function that maps a text to its terms, in order.
-
-    Args:
-        language: a Snowball language, for example "english", or "none".
-    """
+    """The function from a text to its terms in order; language is one of Snowball's, or "none"."""
     stop_words = frozenset(STOP_WORDS.get(language, "").split())
     stem = _make_stemmer(language)
 

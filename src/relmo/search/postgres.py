@@ -67,12 +67,7 @@ WHERE {where} ORDER BY round(score::numeric, 5) DESC, scored.id LIMIT ?
 
 
 class PostgresStore(Store):
-    """An index in a database.
-
-    Args:
-        address: postgresql://user@host/database; add `?relmo_index=NAME` if it holds several.
-        create: create the index if there is none.
-    """
+    """An index in a database: postgresql://user@host/database, `?relmo_index=NAME` for several."""
 
     META_KEYS = "SELECT DISTINCT jsonb_object_keys(meta) FROM documents"
 

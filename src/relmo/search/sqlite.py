@@ -69,12 +69,7 @@ CREATE TABLE IF NOT EXISTS {POSTINGS};
 
 
 class SqliteStore(Store):
-    """An index in one file.
-
-    Args:
-        path: the file.
-        create: create it if there is none.
-    """
+    """An index in one file."""
 
     ERROR = sqlite3.Error
     HINT = "; is the file writable, and is there room on the disk?"

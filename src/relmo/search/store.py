@@ -1,9 +1,7 @@
 """The interface of a store, where an index is kept: `sqlite.py` and `postgres.py` implement it.
 
-A store holds documents, their passages, a vector and the terms of each passage, and a header that
-says how they were made. `replace` is one transaction: when it returns, the data is on disk, and a
-crash before that leaves no trace of it. Both stores return the same hits with the same scores
-(tests/contracts/test_stores.py).
+`replace` is one transaction: when it returns, the data is on disk, and a crash before that leaves
+no trace of it. Both stores return the same hits and scores (tests/contracts/test_stores.py).
 """
 
 from __future__ import annotations
@@ -80,7 +78,7 @@ class IndexCounts(NamedTuple):
 
 
 class Store(ABC):
-    """A database that holds one index; thread-safe.
+    """A database with documents, passages with vectors and terms, and a header; thread-safe.
 
     The tables `about` (the header), `documents` and `passages` have the same columns in every
     store; how vectors and terms are kept and searched differs. In SQL, `?` marks a parameter.

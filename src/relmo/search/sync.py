@@ -84,9 +84,7 @@ def index_files(
         index = run.open_index(settings or {}, elmo, show_progress_bar)
         documents = progress(run.documents(), total, "documents", show_progress_bar)
         with closing(documents):
-            for entries in index.entries(documents):
-                store.replace(entries)
-                report.embedded += len(entries)
+            report.embedded = index.write(documents)
         here = set(sources)
         gone = [each for each in store.sources() if each not in here and is_under(each, paths)]
         report.deleted += sum(_delete_source(store, source) for source in gone)

@@ -5,6 +5,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from relmo import Elmo
 from relmo.errors import ConfigError
 from relmo.search.encoder import (
     IsotropyTransform,
@@ -76,10 +77,15 @@ def test_a_text_without_words_stays_zero(leaning):
     assert not IsotropyTransform.fit(leaning).apply(np.zeros((1, 8), np.float32)).any()
 
 
-def test_isotropy_comes_back_from_bytes(leaning):
-    fitted = IsotropyTransform.fit(leaning)
-    again = IsotropyTransform.from_bytes(fitted.to_bytes())
-    np.testing.assert_array_equal(fitted.apply(leaning), again.apply(leaning))
+@pytest.mark.parametrize("weighting", ["none", "vocabulary", "corpus"])
+@pytest.mark.parametrize("has_lexicon", [True, False])
+def test_an_encoder_is_stored_and_read_back(tiny, weighting, has_lexicon):
+    elmo = Elmo(tiny.bilm, Lexicon(["<S>", "</S>", "<UNK>", ".", "the"]) if has_lexicon else None)
+    settings = IndexSettings(weighting=weighting, fingerprint=elmo.fingerprint())
+    fitted = PassageEncoder.fit(elmo, settings, TEXTS)
+    again = PassageEncoder.from_bytes(elmo, settings, fitted.to_bytes(settings))
+    assert again.weights == fitted.weights
+    np.testing.assert_array_equal(again.encode(TEXTS), fitted.encode(TEXTS))
 
 
 def test_common_words_count_less():
@@ -93,8 +99,6 @@ def test_common_words_count_less():
 def test_words_are_counted_in_the_sample():
     weights = WordWeights.from_sentences([["the", "The", "the", "cat"]], 0.25)
     np.testing.assert_allclose(weights.of(["THE", "cat", "dog"]), [0.25, 0.5, 0.5])
-    again = WordWeights.from_bytes(weights.to_bytes())
-    np.testing.assert_array_equal(again.of(["the", "cat"]), weights.of(["the", "cat"]))
 
 
 def test_uniform_weights_give_what_encode_gives(tiny):
