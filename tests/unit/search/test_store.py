@@ -1,18 +1,17 @@
-"""Addresses of databases name an index, and are shown without their passwords."""
+"""What all stores share: the order of hits, and how they are opened."""
 
+import numpy as np
 import pytest
 
 from relmo.errors import ConfigError
-from relmo.search.addresses import take_schema, without_password
-from relmo.search.open_store import open_store
+from relmo.search.store import open_store, rank, without_password
 
 
-def test_an_address_may_name_one_of_several_indexes():
-    address = "postgresql://me@host/data?relmo_index=notes&sslmode=require"
-    assert take_schema(address) == ("postgresql://me@host/data?sslmode=require", "relmo_notes")
-    assert take_schema("postgresql:///data")[1] == "relmo_index"
-    with pytest.raises(ConfigError, match="lower-case"):
-        take_schema("postgresql:///data?relmo_index=My")
+def test_equal_scores_are_ordered_by_number():
+    ids, scores = np.array([5, 3, 9, 1]), np.array([0.5, 0.5000001, 0.9, 0.1])
+    assert [each.passage for each in rank(ids, scores, 3)] == [9, 3, 5]
+    assert [each.passage for each in rank(ids, scores, 2)] == [9, 3]
+    assert len(rank(ids, scores, 99)) == 4
 
 
 @pytest.mark.parametrize(
@@ -30,7 +29,7 @@ def test_a_password_is_not_shown(address, shown):
     assert without_password(address) == (shown or address.replace("secret", "…"))
 
 
-def test_another_kind_of_address_is_a_wrong_call():
-    with pytest.raises(ConfigError, match="mysql://me:…@host: no such kind of store") as error:
+def test_another_kind_of_address_is_an_error():
+    with pytest.raises(ConfigError, match="mysql://me:…@host: unknown kind of store") as error:
         open_store("mysql://me:secret@host", create=True)
     assert "secret" not in str(error.value)

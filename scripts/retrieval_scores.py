@@ -1,4 +1,4 @@
-"""How good a ranking is, how well similarities agree with people's, and a set to rank by."""
+"""Scores of a ranking and of similarities, and the Cranfield collection to measure them on."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 
 def ndcg(ranking: Sequence[str], relevant: Collection[str], k: int = 10) -> float:
-    """Normalised discounted cumulative gain at k, documents being relevant or not."""
+    """Normalized discounted cumulative gain at k, with binary relevance."""
     if not relevant:
         return 0.0
     gain = sum(1 / math.log2(i + 2) for i, each in enumerate(ranking[:k]) if each in relevant)
@@ -22,7 +22,7 @@ def ndcg(ranking: Sequence[str], relevant: Collection[str], k: int = 10) -> floa
 
 
 def spearman(first: ArrayLike, second: ArrayLike) -> float:
-    """Correlation of ranks; equal values share the mean of their ranks."""
+    """Spearman's rank correlation; tied values share the mean of their ranks."""
     return float(np.corrcoef(_ranks(np.asarray(first)), _ranks(np.asarray(second)))[0, 1])
 
 
@@ -33,17 +33,17 @@ def _ranks(values: NDArray[np.floating]) -> NDArray[np.float64]:
 
 
 class Cranfield(NamedTuple):
-    """Abstracts of aeronautics, queries, and which abstracts answer each."""
+    """Abstracts on aeronautics, queries, and which abstracts are relevant to each."""
 
     documents: list[tuple[str, str]]
     """Number and text, which may be empty."""
     queries: list[str]
     relevant: list[set[str]]
-    """Numbers of the documents that answer each query."""
+    """Numbers of the documents relevant to each query."""
 
 
 def read_cranfield(folder: Path) -> Cranfield:
-    """From its files in TREC's form: cran.all.1400.xml, cran.qry.xml, cranqrel.trec.txt."""
+    """Read the files in TREC format: cran.all.1400.xml, cran.qry.xml, cranqrel.trec.txt."""
     pages = (folder / "cran.all.1400.xml").read_text(encoding="utf-8")
     documents = re.findall(r"<docno>(\d+)</docno>.*?<text>(.*?)</text>", pages, re.DOTALL)
     asked = (folder / "cran.qry.xml").read_text(encoding="utf-8")

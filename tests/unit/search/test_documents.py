@@ -5,17 +5,22 @@ import os
 import pytest
 
 from relmo.errors import ConfigError
-from relmo.search.documents import BadRow, Document
-from relmo.search.readers import find_sources, is_under, read_source
-from relmo.search.tables import Columns
+from relmo.search.documents import (
+    BadRow,
+    Document,
+    TableColumns,
+    find_sources,
+    is_under,
+    read_source,
+)
 
 openpyxl = pytest.importorskip("openpyxl", reason="pip install 'relmo[search]'")
 
 
 def read(path, **columns):
-    items = list(read_source(str(path), Columns(**columns)))
+    items = list(read_source(str(path), TableColumns(**columns)))
     good = [item for item in items if isinstance(item, Document)]
-    return good, [(item.line, item.what) for item in items if isinstance(item, BadRow)]
+    return good, [(item.line, item.problem) for item in items if isinstance(item, BadRow)]
 
 
 def test_a_text_file_is_one_document(tmp_path):
@@ -58,9 +63,9 @@ def test_bad_csv_rows_are_named_and_the_others_read(tmp_path):
     good, bad = read(path, id="id")
     assert [d.text for d in good] == ["good", "last"]
     assert [line for line, _ in bad] == [3, 4, 5, 6, 7]
-    assert "1 cells; the first line names 2" in bad[0][1]
+    assert "expected 2 cells as in the header, got 1" in bad[0][1]
     assert "UTF-8" in bad[1][1]
-    assert "a row before it has the id '1'" in bad[2][1]
+    assert "duplicate id '1'" in bad[2][1]
     assert "empty" in bad[3][1]
 
 
@@ -70,7 +75,7 @@ def test_a_quote_that_breaks_the_rules_is_one_bad_row(tmp_path):
     good, [(line, what)] = read(path)
     assert [d.text for d in good] == ["good"]
     assert line == 2
-    assert "not CSV" in what
+    assert "not valid CSV" in what
 
 
 def test_tsv_and_several_text_columns(tmp_path):
@@ -82,10 +87,10 @@ def test_tsv_and_several_text_columns(tmp_path):
     assert document.key == f"{path}#1"
 
 
-def test_a_missing_column_names_those_there_are(tmp_path):
+def test_a_missing_column_is_reported_with_the_existing_ones(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("title,body\nA,b\nC,d\n")
-    said = "no column 'text'; it has title, body; choose of these"
+    said = "no column 'text'; columns are: title, body"
     assert read(path) == ([], [(1, said)])  # once, not for each row
 
 
@@ -134,7 +139,7 @@ def test_spreadsheets_are_read_from_their_first_sheet(tmp_path):
 def test_a_broken_spreadsheet_is_a_bad_row(tmp_path):
     path = tmp_path / "a.xlsx"
     path.write_bytes(b"PK no")
-    assert "not XLSX" in read(path)[1][0][1]
+    assert "not valid XLSX" in read(path)[1][0][1]
 
 
 def test_folders_are_searched_and_hidden_or_other_files_left_out(tmp_path):
@@ -146,9 +151,9 @@ def test_folders_are_searched_and_hidden_or_other_files_left_out(tmp_path):
     assert found == ["T.CSV", "a/c.txt", "b.md"]
 
 
-def test_paths_that_cannot_be_are_wrong_calls(tmp_path):
+def test_unsupported_and_missing_paths_are_errors(tmp_path):
     (tmp_path / "a.pdf").write_text("x")
-    with pytest.raises(ConfigError, match="no reader for"):
+    with pytest.raises(ConfigError, match="cannot read '.pdf'"):
         find_sources([tmp_path / "a.pdf"])
     with pytest.raises(ConfigError, match="no such file"):
         find_sources([tmp_path / "b"])
@@ -159,3 +164,8 @@ def test_what_lies_under_a_path():
     assert is_under("a/b.txt", ["./a/"])
     assert not is_under("ab/b.txt", ["a"])
     assert is_under("x.txt", ["."])
+
+
+def test_a_table_needs_a_text_column():
+    with pytest.raises(ConfigError, match="no text column"):
+        TableColumns(text=())
