@@ -159,7 +159,7 @@ def test_a_start_that_the_model_does_not_have_is_refused(tiny, tmp_path):
     ("choice", "message"),
     [
         ({"layer": "all"}, "unknown layers 'all'; choose 'mean', 'top', 'bottom'"),
-        ({"pooling": "sum"}, "pooling is 'sum'"),
+        ({"pooling": "sum"}, "unknown pooling 'sum'"),
     ],
 )
 def test_encode_checks_its_choices_first(tiny, choice, message):

@@ -73,8 +73,9 @@ class Service:
         pooled, end = [], 0
         for part in parts:
             begin, end = end, end + len(part)
-            pooled.append(np.average(means[begin:end], 0, [len(sentence) for sentence in part]))
-        vectors = np.stack(pooled).astype(np.float32)  # (N, D)
+            counts = np.array([len(sentence) for sentence in part], np.float32)
+            pooled.append(pool(np.stack(means[begin:end]), "mean", counts))
+        vectors = np.stack(pooled)  # (N, D)
         return normalize(vectors), sum(map(len, sentences))
 
     async def embed(

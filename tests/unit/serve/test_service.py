@@ -10,7 +10,7 @@ import pytest
 
 from relmo import Elmo
 from relmo.errors import ConfigError
-from relmo.search import Document, SemanticIndex, Settings
+from relmo.search import Document, IndexSettings, SemanticIndex
 from tests.conftest import tiny_config
 from tests.support.serving import live, until
 
@@ -19,7 +19,7 @@ from relmo.serve.access import Limits
 
 NUMBERED = [" ".join(f"w{(i * j) % 17}" for j in range(1 + i % 23)) + "." for i in range(60)]
 TEXTS = [f"The {a} of the {b}." for a in ("bank", "boat", "rate") for b in ("river", "town", "sea")]
-PLAIN = Settings(language="none", weighting="corpus")
+PLAIN = IndexSettings(language="none", weighting="corpus")
 
 
 @pytest.fixture

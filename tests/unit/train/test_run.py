@@ -324,7 +324,7 @@ def test_a_run_that_has_not_scored_says_so(tmp_path):
 
 def test_weights_of_another_model_are_refused(tmp_path):
     Run(tmp_path).save_best(model(width=4), BEST)
-    with pytest.raises(WeightError, match=r"'weight' is \(2, 4\), these settings need \(2, 3\)"):
+    with pytest.raises(WeightError, match=r"'weight' has the shape \(2, 4\), expected \(2, 3\)"):
         Run(tmp_path).load_best(model())
     Run(tmp_path).save_best(nn.Sequential(model()), BEST)
     with pytest.raises(WeightError, match="lacks 'bias', 'weight'; .* another run"):
