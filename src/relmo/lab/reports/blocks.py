@@ -1,31 +1,39 @@
-"""What a report is made of. Sections are made of these; Markdown and HTML are made of sections."""
+"""What a report consists of: sections of tables, figures and text, independent of any format."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
 from statistics import fmean
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from relmo.lab.reports.records import Run
 
-Kind = Literal["", "strong", "paper", "weak"]
+SpanKind = Literal["", "strong", "paper", "weak"]
+PAPER: Mapping[str, Any] = tomllib.loads(
+    files("relmo.lab.reports").joinpath("paper.toml").read_text("utf-8")
+)
+"""By section: its title, what the paper found, an introduction, and published figures."""
 
 
 @dataclass(frozen=True)
 class Span:
-    """A piece of text; of a number of ours the record that it is from."""
+    """A piece of text; a number that we measured links to its record."""
 
     text: str
     run: Run | None = None
     title: str = ""
-    """What is shown when the pointer rests on it."""
-    kind: Kind = ""
+    """Tooltip."""
+    kind: SpanKind = ""
     anchor: str = ""
-    """The section that it leads to, of a span without a run."""
+    """Section to link to, for a span without a run."""
 
 
 Text: TypeAlias = str | Span | Sequence[Span]
+Row: TypeAlias = Sequence[Text | None]
+"""Cells of a table. The first one names the row; None continues the cell above."""
 NOTHING = Span("–", kind="weak")
 
 
@@ -38,7 +46,7 @@ class Paragraph:
 
 @dataclass(frozen=True)
 class Missing:
-    """What cannot be shown, and what would have to be run."""
+    """What cannot be shown because it was not run."""
 
     text: str
 
@@ -52,13 +60,13 @@ class Caveat:
 
 @dataclass(frozen=True)
 class Claim:
-    """Something that should hold, and whether it does here."""
+    """A statement, and whether it holds here."""
 
     what: str
     holds: bool
     figures: Text
     is_paper: bool = True
-    """Whether the paper found it."""
+    """Whether the paper states it."""
 
     @property
     def verdict(self) -> str:
@@ -68,18 +76,18 @@ class Claim:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows under a head. A row's first cell names it; None continues the cell above."""
+    """Rows under a head."""
 
     caption: str
     head: Sequence[str]
-    rows: Sequence[Sequence[Text | None]]
+    rows: Sequence[Row]
     num_words: int = 1
-    """Columns, from the first on, that hold words; the others hold numbers."""
+    """Number of leading columns that contain words; the others contain numbers."""
 
 
 @dataclass(frozen=True)
 class Figure:
-    """Pictures that belong together, by file name, and what they show."""
+    """SVG pictures that belong together, by file name, and what they show."""
 
     pictures: dict[str, str]
     caption: str
@@ -87,7 +95,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Details:
-    """Folded away until asked for."""
+    """Collapsed until opened."""
 
     summary: str
     blocks: Sequence[Block]
@@ -105,11 +113,11 @@ class Section:
     title: str
     paper: str
     """What the paper found, in a sentence."""
-    blocks: Sequence[Block] = field(default_factory=tuple)
+    blocks: Sequence[Block] = ()
 
     @property
     def claims(self) -> list[Claim]:
-        """That are tested here."""
+        """Statements that are tested here."""
         return [block for block in self.blocks if isinstance(block, Claim)]
 
 
@@ -120,44 +128,45 @@ def spans_of(text: Text) -> list[Span]:
     return [text] if isinstance(text, Span) else list(text)
 
 
-def number(value: float, runs: Run | Iterable[Run], form: str = ".2f", kind: Kind = "") -> Span:
-    """A number and where it is from; of several runs the first is linked and all are named."""
+def number(value: float, runs: Run | Iterable[Run], form: str = ".2f", kind: SpanKind = "") -> Span:
+    """A number and its runs: it links to the first, and its tooltip names all."""
     every = [runs] if isinstance(runs, Run) else list(runs)
-    named = ", ".join(run.path.parent.name for run in every)
+    named = ", ".join(run.name for run in every)
     return Span(format(value, form), every[0], f"from {named}" if every[1:] else named, kind)
 
 
-def mean_of(name: str, runs: Sequence[Run], form: str = ".2f") -> Span:
-    """The mean of a result over runs."""
-    return number(fmean(float(run.results[name]) for run in runs), runs, form)
+def percent(value: float, runs: Run | Iterable[Run], form: str, kind: SpanKind = "") -> list[Span]:
+    """`12.3 %`."""
+    return [number(value, runs, form, kind), Span(" %")]
 
 
-def versus(first: Span, second: Span, between: str = " against ") -> list[Span]:
+def mean_and_range(values: Sequence[float], runs: Sequence[Run]) -> list[Span]:
+    """`90.03 89.8–90.2`: the mean over runs, with lowest and highest if there are several."""
+    spread = [Span(" "), *extremes(values, runs, ".1f", "weak")] if runs[1:] else []
+    return [number(fmean(values), runs), *spread]
+
+
+def versus(first: Span, second: Span) -> list[Span]:
     """`67.1 against 65.9`."""
-    return [first, Span(between), second]
+    return [first, Span(" against "), second]
 
 
 def extremes(
-    values: Sequence[float], runs: Sequence[Run], form: str = ".2f", kind: Kind = ""
+    values: Sequence[float], runs: Sequence[Run], form: str = ".2f", kind: SpanKind = ""
 ) -> list[Span]:
-    """`89.80–90.21`: the lowest and the highest of runs, each linked to its own."""
+    """`89.80–90.21`: the lowest and the highest of several runs, each linked to its own."""
     ordered = sorted(zip(values, runs, strict=True), key=lambda pair: pair[0])
     low, high = (number(*pair, form, kind) for pair in (ordered[0], ordered[-1]))
     return [low, Span("–", kind=kind), high]
 
 
-def published(figure: str) -> Span:
+def published(figure: str, remark: str = "") -> list[Span]:
     """A number that we did not measure."""
-    return Span(figure, kind="paper")
-
-
-def not_rerun(figure: str) -> list[Span]:
-    """A published number of a system that is not part of relmo."""
-    return [published(figure), Span(" not rerun", kind="weak")]
+    return [Span(figure, kind="paper"), *([Span(f" {remark}", kind="weak")] if remark else [])]
 
 
 def join(texts: Iterable[Text], between: str = ", ") -> list[Span]:
-    """Texts with something between them."""
+    """Texts with a separator between them."""
     found: list[Span] = []
     for text in texts:
         found += [Span(between)] if found else []

@@ -1,4 +1,4 @@
-"""Figure 1: how little labelled data, and how few updates, a task needs with ELMo."""
+"""Figure 1: how little labeled data, and how few updates, a task needs with ELMo."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from statistics import fmean
+from typing import TypeAlias
 
 from relmo.lab.reports.blocks import (
     NOTHING,
@@ -15,112 +16,85 @@ from relmo.lab.reports.blocks import (
     Claim,
     Figure,
     Missing,
-    Paragraph,
+    Row,
     Section,
     Span,
     Table,
     Text,
     number,
+    percent,
     versus,
 )
-from relmo.lab.reports.names import against, listed, mark, mean_score, model_name, slug, title
-from relmo.lab.reports.plots import Series, curves
-from relmo.lab.reports.records import (
+from relmo.lab.reports.groups import (
     BOUNDS,
     ENOUGH_SEEDS,
-    MEASURES,
     Dataset,
     Group,
-    Run,
-    datasets,
+    Records,
     differences,
-    main_models,
-    models,
-    select,
+    listed,
+    slug,
 )
+from relmo.lab.reports.plots import Series, curves
+from relmo.lab.reports.records import TASKS, Run
 
-EXPECTED = "ner", "sst"
-SHARES = 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0
-"""What is asked for."""
+Lines: TypeAlias = dict[str, dict[float, Group]]
+"""Model -> share of the training data -> the chosen group."""
 
 
-def figure_1(groups: Sequence[Group]) -> Section:
-    """The section."""
-    found = datasets(group for group in groups if group.share < 1)
+def figure_1(records: Records) -> Section:
+    """Scores by share of the training data, and updates until the baseline's best score."""
+    lines = {d: _lines(records, d) for d in records.datasets(lambda group: group.share < 1)}
     blocks: list[Block] = []
-    if found:
-        blocks += [
-            Paragraph(
-                "Test scores by the share of the training data that was used; at each share the "
-                "settings are those that were chosen on the development part, so that they can "
-                "differ from share to share, and so can the bound on updates. Bars reach from the "
-                "lowest to the highest seed; scales do not begin at zero. What a share with ELMo "
-                "is worth is the share with which the baseline is as good, on a straight line "
-                "between the shares that were run, their scale logarithmic."
-            ),
-            Figure(
-                {_picture_name(groups, dataset): _picture(groups, dataset)
-                 for dataset in found},
-                "Score by share of the training data (logarithmic).",
-            ),
-            *(_table(groups, dataset) for dataset in found),
-            *(claim for dataset in found for claim in _claims(groups, dataset)),
-            *(caveat for dataset in found for caveat in _unfinished(groups, dataset)),
-        ]  # fmt: skip
-    return Section(
-        "efficiency",
-        "Figure 1: how little data it takes",
-        "Semantic roles with ELMo and 1 % of the data equal the baseline with 10 %; ELMo passed "
-        "the baseline's best after 10 epochs instead of 486, with 98 % fewer updates.",
-        [*blocks, *_missing_shares(groups, found), *_updates(groups)],
-    )
+    if lines:
+        caption = "Score by share of the training data (logarithmic)."
+        blocks = [
+            Figure(dict(_picture(records, *item) for item in lines.items()), caption),
+            *(_table(records, *item) for item in lines.items()),
+            *(claim for item in lines.items() for claim in _claims(records, *item)),
+            *(caveat for item in lines.items() for caveat in _unfinished(records, *item)),
+        ]
+    return records.section("efficiency", blocks, [*_missing(records, lines), *_updates(records)])
 
 
-def updates_to(run: Run, target: float) -> int | None:
-    """The first step at which a run's development score was the target; None if it never was."""
-    curve = run.record.get("curve") or {}
-    values = curve.get(f"dev_{MEASURES[run.task]}", [])
-    steps = zip(curve.get("step", []), values, strict=True)
-    return next((step for step, value in steps if value >= target), None)
+def _lines(records: Records, dataset: Dataset) -> Lines:
+    lines: Lines = {}
+    for model in ["", *records.main_models]:
+        own = [g for g in records.groups if (g.dataset, g.elmo) == (dataset, model)]
+        shares = sorted({group.share for group in own})
+        if shares:
+            lines[model] = {share: records.select(dataset, model, share)[0] for share in shares}
+    return lines
 
 
-def _lines(groups: Sequence[Group], dataset: Dataset) -> dict[str, dict[float, Group]]:
-    """Model -> share -> the group that the development part chooses."""
-    lines = {}
-    for model in ["", *main_models(groups)]:
-        shares = sorted({g.share for g in groups if (g.dataset, g.elmo) == (dataset, model)})
-        lines[model] = {share: select(groups, dataset, model, share)[0] for share in shares}
-    return {model: line for model, line in lines.items() if line}
+def _shares(lines: Lines) -> list[float]:
+    return sorted({share for line in lines.values() for share in line})
 
 
-def _picture_name(groups: Sequence[Group], dataset: Dataset) -> str:
-    return f"share-{slug(title(dataset, groups))}"
-
-
-def _picture(groups: Sequence[Group], dataset: Dataset) -> str:
-    lines = _lines(groups, dataset)
-    series = [
-        Series(model or "baseline", mark(model), [
-            (share, group.mean("test"), min(group.scores("test")), max(group.scores("test")))
-            for share, group in line.items()
-        ])
-        for model, line in lines.items()
-    ]  # fmt: skip
-    shares = sorted({share for line in lines.values() for share in line})
-    name = title(dataset, groups)
+def _picture(records: Records, dataset: Dataset, lines: Lines) -> tuple[str, str]:
+    """File name and picture."""
+    series = []
+    for model, line in lines.items():
+        scores = (
+            (share, group.mean("test"), group.scores("test")) for share, group in line.items()
+        )
+        points = [(share, mean, min(each), max(each)) for share, mean, each in scores]
+        series.append(Series(model or "baseline", records.mark(model), points))
     words = "; ".join(
         f"{one.label}: " + ", ".join(f"{y:.1f} at {x:.0%}" for x, y, _, _ in one.points)
         for one in series
     )
-    ticks = [(share, f"{100 * share:g} %") for share in shares]
-    return curves(
-        _picture_name(groups, dataset), name, f"Score by share of the training data. {words}.",
-        series, "share of the training data", ticks, is_log=True,
+    title = records.title(dataset)
+    name = f"share-{slug(title)}"
+    ticks = [(share, f"{100 * share:g} %") for share in _shares(lines)]
+    return name, curves(
+        name, title, f"Score by share of the training data. {words}.", series,
+        "share of the training data", ticks, is_log=True,
     )  # fmt: skip
 
 
 def equal_share(line: Mapping[float, float], score: float) -> float:
-    """The share at which a line of scores by share first is as high; 0 before, infinity behind it.
+    """The share at which a line of scores first reaches a score; 0 before it, infinity after it.
 
     Between two shares the line is straight over the logarithm of the share.
     """
@@ -136,40 +110,39 @@ def equal_share(line: Mapping[float, float], score: float) -> float:
 
 def _worth(baseline: Mapping[float, Group], group: Group) -> Text:
     """With how much of the data the baseline is as good as a group with ELMo."""
-    if not baseline:
-        return NOTHING
     scores = {share: own.mean("test") for share, own in baseline.items()}
+    if not scores:
+        return NOTHING
     share = 100 * equal_share(scores, group.mean("test"))
     runs = [*group.runs, *(run for own in baseline.values() for run in own.runs)]
     if not 0 < share < math.inf:
         limit, sign = (min(scores), "<") if share == 0 else (max(scores), ">")
-        return [Span(f"{sign} "), number(100 * limit, runs, "g"), Span(" %")]
-    return [number(share, runs, ".0f" if share >= 10 else ".1f"), Span(" %")]
+        return [Span(f"{sign} "), *percent(100 * limit, runs, "g")]
+    return percent(share, runs, ".0f" if share >= 10 else ".1f")
 
 
-def _table(groups: Sequence[Group], dataset: Dataset) -> Table:
-    lines = _lines(groups, dataset)
-    baseline = lines.get("", {})
-    rows: list[list[Text | None]] = []
-    for share in sorted({share for line in lines.values() for share in line}):
-        row: list[Text | None] = [f"{100 * share:g} %", _bound(lines, share)]
-        for line in lines.values():
-            group = line.get(share)
-            row += [mean_score(group, "test") if group else NOTHING]
-            row += [number(len(group.runs), group.runs, "d") if group else NOTHING]
-            if line is not baseline:
-                row += [_worth(baseline, group) if group else NOTHING]
+def _table(records: Records, dataset: Dataset, lines: Lines) -> Table:
+    head, baseline = ["share", "trained for"], lines.get("", {})
+    for model in lines:
+        head += [records.model_name(model), "seeds", *(["worth"] if model else [])]
+    rows: list[Row] = []
+    for share in _shares(lines):
+        row: list[Text] = [f"{100 * share:g} %", _bound(lines, share)]
+        for model, line in lines.items():
+            cells: list[Text] = [NOTHING, NOTHING, NOTHING]
+            if share in line:
+                group = line[share]
+                count = number(len(group.runs), group.runs, "d")
+                cells = [group.cell("test"), count, _worth(baseline, group)]
+            row += cells if model else cells[:2]
         rows.append(row)
-    head = ["share", "trained for"]
-    for model, line in lines.items():
-        head += [model_name(model), "seeds", *(["worth"] if line is not baseline else [])]
-    caption = f"{title(dataset, groups)}: test score by share of the training data."
+    caption = f"{records.title(dataset)}: test score by share of the training data."
     return Table(caption, head, rows, 2)
 
 
-def _bound(lines: Mapping[str, Mapping[float, Group]], share: float) -> str:
-    """How long runs at a share may take, early stopping aside: `3,000 updates`."""
-    found: dict[str, None] = {}  # in the order of the lines, each once
+def _bound(lines: Lines, share: float) -> str:
+    """How long runs at a share may take, apart from early stopping: `3,000 updates`."""
+    found: dict[str, None] = {}  # an ordered set
     for line in lines.values():
         if share in line:
             has = line[share].settings.get
@@ -178,92 +151,99 @@ def _bound(lines: Mapping[str, Mapping[float, Group]], share: float) -> str:
     return "; ".join(filter(None, found))
 
 
-def _unfinished(groups: Sequence[Group], dataset: Dataset) -> Iterator[Caveat]:
-    """Points whose runs were best at their last update: with more they might be better."""
+def _unfinished(records: Records, dataset: Dataset, lines: Lines) -> Iterator[Caveat]:
+    """Points whose runs were best at their last update: longer training might improve them."""
     points = [
         f"{100 * share:g} % {'with ' + model if model else 'of the baseline'}"
-        for model, line in _lines(groups, dataset).items()
+        for model, line in lines.items()
         for share, group in line.items()
         if all(run.record.get("best_step") == run.record.get("steps", -1) for run in group.runs)
     ]
     if points:
         yield Caveat(
-            f"{title(dataset, groups)}: all runs were best at their last update, so that more "
-            f"might be better: {listed(points)}."
+            f"{records.title(dataset)}: all runs were best at their last update, so more updates "
+            f"might help: {listed(points)}."
         )
 
 
-def _claims(groups: Sequence[Group], dataset: Dataset) -> Iterator[Claim]:
-    lines = _lines(groups, dataset)
-    whole = lines.get("", {}).get(1.0)
+def _claims(records: Records, dataset: Dataset, lines: Lines) -> Iterator[Claim]:
+    """10 % against all of the data and, as the paper does for semantic roles, 1 % against 10 %."""
+    baseline, pairs = lines.get("", {}), [(0.1, 1.0, "all of it", False)]
+    pairs += [(0.01, 0.1, "10 %", True)] if dataset.task == "srl" else []
     for model, line in lines.items():
-        tenth = line.get(0.1)
-        if model and whole and tenth:
-            yield Claim(
-                f"{title(dataset, groups)}: {model} with 10 % of the data at least as good as the "
-                f"baseline with all of it",
-                tenth.mean("test") >= whole.mean("test"),
-                against(tenth, whole, "test"),
-                is_paper=False,
-            )
-        least, less = line.get(0.01), lines.get("", {}).get(0.1)
-        if model and dataset.task == "srl" and least and less:  # what the paper says of this task
-            yield Claim(
-                f"{title(dataset, groups)}: {model} with 1 % of the data at least as good as the "
-                f"baseline with 10 %",
-                least.mean("test") >= less.mean("test"),
-                against(least, less, "test"),
-            )
+        for less, more, whole, is_paper in pairs:
+            if model and less in line and more in baseline:
+                yield Claim(
+                    f"{records.title(dataset)}: {model} with {100 * less:g} % of the data at least "
+                    f"as good as the baseline with {whole}",
+                    line[less].mean("test") >= baseline[more].mean("test"),
+                    line[less].against(baseline[more], "test"),
+                    is_paper,
+                )
 
 
-def _missing_shares(groups: Sequence[Group], found: Sequence[Dataset]) -> Iterator[Missing]:
-    none = [task for task in EXPECTED if task not in {dataset.task for dataset in found}]
+def _missing(records: Records, found: Mapping[Dataset, Lines]) -> Iterator[Missing]:
+    """Shares that the study should contain but did not run."""
+    tasks = {dataset.task for dataset in found}
+    none = [task for task in records.study.share_tasks if task not in tasks]
     if none:
         yield Missing(f"No runs with less than all of the training data on {listed(none)}.")
-    for dataset in (dataset for dataset in found if dataset.task in EXPECTED):
-        for model, line in _lines(groups, dataset).items():
-            lost = [f"{100 * share:g} %" for share in SHARES if share not in line]
+    for dataset, lines in found.items():
+        for model, line in lines.items() if dataset.task in records.study.share_tasks else ():
+            lost = [f"{100 * share:g} %" for share in records.study.shares if share not in line]
             if lost:
-                name = f"{title(dataset, groups)}, {model or 'baseline'}"
+                name = f"{records.title(dataset)}, {model or 'baseline'}"
                 yield Missing(f"{name}: not run with {listed(lost)} of the data.")
 
 
-def _updates(groups: Sequence[Group]) -> Iterator[Block]:
-    """Updates to reach the baseline's best development score, where runs kept their curves."""
-    rows: list[list[Text | None]] = []
+def updates_to(run: Run, target: float) -> int | None:
+    """The first step at which a run's development score reached a target; None if it never did."""
+    curve = run.record.get("curve") or {}
+    values = curve.get(f"dev_{TASKS[run.task].measure}", [])
+    steps = zip(curve.get("step", []), values, strict=True)
+    return next((step for step, value in steps if value >= target), None)
+
+
+def _updates(records: Records) -> Iterator[Block]:
+    """Updates until the baseline's best development score, for runs that kept their curves."""
+    rows: list[Row] = []
     claims: list[Claim] = []
     silent: list[str] = []
-    for dataset in datasets(group for group in groups if group.share == 1):
-        name = title(dataset, groups)
-        for baseline in select(groups, dataset, "")[:1]:
-            for model in models(groups):
-                own = select(groups, dataset, model)
+    for dataset in records.datasets(lambda group: group.share == 1):
+        name = records.title(dataset)
+        for baseline in records.select(dataset, "")[:1]:
+            for model in records.models:
+                own = records.select(dataset, model)
                 found = _with_curves(own)
-                rows += [_update_row(name, baseline, *pair) for pair in found]
-                claims += [_update_claim(name, baseline, group) for group, _ in found
-                           if dataset.task == "srl"]  # fmt: skip
-                silent += [f"{name} ({model_name(model)})"] if own and not found else []
-    if rows:
-        head = (
-            "task", "model", "baseline's best, development", "its updates", "updates to equal it",
-            "fewer by",
-        )  # fmt: skip
-        yield Table("Updates until the baseline's best score, all training data.", head, rows, 2)
-        yield from claims
-        if silent:
-            yield Missing(f"No curves in the records of {'; '.join(silent)}.")
-    else:
+                for group, apart in found:
+                    label = [Span(records.model_name(model))]
+                    label += [Span(f" ({apart})", kind="weak")] if apart else []
+                    row, claim = _compare_updates(name, baseline, group)
+                    rows.append([name, label, *row])
+                    claims += [claim] if dataset.task == "srl" else []  # where the paper states it
+                if own and not found:
+                    silent.append(f"{name} ({records.model_name(model)})")
+    if not rows:
         yield Missing("No curves in the records, so no updates until the baseline's best score.")
+        return
+    head = (
+        "task", "model", "baseline's best, development", "its updates", "updates to equal it",
+        "fewer by",
+    )  # fmt: skip
+    yield Table("Updates until the baseline's best score, all training data.", head, rows, 2)
+    yield from claims
+    if silent:
+        yield Missing(f"No curves in the records of {'; '.join(silent)}.")
 
 
 def _with_curves(own: Sequence[Group]) -> list[tuple[Group, str]]:
-    """The chosen group's runs that kept a curve; if none did, the best of as many seeds that did.
+    """The chosen group's runs that kept a curve; else the best group with as many seeds that did.
 
     Args:
-        own: groups of a data set and model, the one that the development part chooses first.
+        own: groups of a data set and model, the chosen one first.
 
     Returns:
-        The runs and what sets them apart from the chosen group; nothing where there are none.
+        The runs and what sets them apart from the chosen group; empty if no run kept a curve.
     """
     for group in own:
         runs = tuple(run for run in group.runs if run.record.get("curve"))
@@ -276,42 +256,26 @@ def _with_curves(own: Sequence[Group]) -> list[tuple[Group, str]]:
     return []
 
 
-def _update_claim(name: str, baseline: Group, group: Group) -> Claim:
-    """Of semantic roles: what the paper found there."""
-    needed, reached = _counted(baseline, group)
-    are_all = len(reached) == len(group.runs)
-    ours: list[Span] = [Span("never", group.runs[0])]
-    if are_all:
-        ours = versus(number(fmean(reached), group.runs, ",.0f"),
-                      number(needed, baseline.runs, ",.0f"))  # fmt: skip
-    return Claim(
-        f"{name}: {group.elmo} as good as the baseline's best after fewer updates",
-        are_all and fmean(reached) < needed,
-        ours,
-    )
-
-
-def _counted(baseline: Group, group: Group) -> tuple[float, list[int]]:
-    """Updates until the baseline's best, its own and those of each run that was as good."""
+def _compare_updates(name: str, baseline: Group, group: Group) -> tuple[list[Text], Claim]:
+    """Updates until the baseline's best score, its own and those of a group, as cells and claim."""
     target = baseline.mean("dev")
-    reached = (updates_to(run, target) for run in group.runs)
     needed = fmean(run.record["best_step"] for run in baseline.runs)
-    return needed, [step for step in reached if step is not None]
-
-
-def _update_row(name: str, baseline: Group, group: Group, apart: str) -> list[Text | None]:
-    needed, reached = _counted(baseline, group)
-    count: Text = Span("never", group.runs[0])
-    fewer: Text = NOTHING
+    steps = [updates_to(run, target) for run in group.runs]
+    reached = [step for step in steps if step is not None]
+    theirs = number(needed, baseline.runs, ",.0f")
+    count: list[Span] = [Span("never", group.runs[0])]
+    figures, fewer = count, [NOTHING]
     if reached:
-        count = number(fmean(reached), group.runs, ",.0f")
-        fewer = [number(100 * (1 - fmean(reached) / needed), group.runs, ".0f"), Span(" %")]
-        if len(reached) < len(group.runs):
-            count = [count, Span(f" in {len(reached)} of {len(group.runs)} runs", kind="weak")]
-    model: Text = model_name(group.elmo)
-    if apart:
-        model = [Span(model_name(group.elmo)), Span(f" ({apart})", kind="weak")]
-    return [
-        name, model, number(baseline.mean("dev"), baseline.runs),
-        number(needed, baseline.runs, ",.0f"), count, fewer,
-    ]  # fmt: skip
+        ours = number(fmean(reached), group.runs, ",.0f")
+        count = [ours]
+        fewer = percent(100 * (1 - fmean(reached) / needed), group.runs, ".0f")
+        if len(reached) < len(steps):
+            count.append(Span(f" in {len(reached)} of {len(steps)} runs", kind="weak"))
+        else:
+            figures = versus(ours, theirs)
+    claim = Claim(
+        f"{name}: {group.elmo} as good as the baseline's best after fewer updates",
+        len(reached) == len(steps) and fmean(reached) < needed,
+        figures,
+    )
+    return [number(target, baseline.runs), theirs, count, fewer], claim

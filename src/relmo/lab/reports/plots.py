@@ -37,22 +37,13 @@ class Series:
 
 
 @dataclass(frozen=True)
-class Dumbbell:
-    """A row: values of some series, and the paper's under them."""
+class PlotRow:
+    """A row of values on a common scale, with published values below them."""
 
     label: str
     values: Sequence[tuple[str, float]]
     """Class and value."""
     published: Sequence[float] = ()
-
-
-@dataclass(frozen=True)
-class Dot:
-    """A row with one value."""
-
-    label: str
-    mark: str
-    value: float
 
 
 class Svg:
@@ -105,6 +96,13 @@ class Svg:
             self.text(x + 9, y, label, "small")
             x += 9 + LETTER * len(label) + 16
 
+    def grid(self, legend: Sequence[tuple[str, str]], scale: _Scale, bottom: float) -> None:
+        """A legend, and vertical lines at the ticks of a scale."""
+        self.legend(legend)
+        for tick in scale.ticks:
+            self.line(scale(tick), 26, scale(tick), bottom, "grid")
+            self.text(scale(tick), bottom + 16, f"{tick:g}", "small", "middle")
+
     def __str__(self) -> str:
         return "\n".join([*self._parts, "</svg>"])
 
@@ -119,34 +117,45 @@ def standalone(picture: str) -> str:
 def dumbbells(
     name: str,
     title: str,
-    description: str,
-    rows: Sequence[Dumbbell],
-    legend: Sequence[tuple[str, str]],
+    rows: Sequence[PlotRow],
+    models: Sequence[tuple[str, str]],
+    others: tuple[str, str],
 ) -> str:
-    """Rows of values on one scale, joined by a line."""
-    values = [v for row in rows for _, v in row.values]
-    values += [v for row in rows for v in row.published]
-    scale = _Scale(values, 46, WIDTH - 46)
-    svg = Svg(name, title, description, 34 + 62 * len(rows) + 18)
-    svg.legend(legend)
-    bottom = 28 + 62 * len(rows)
-    for tick in scale.ticks:
-        svg.line(scale(tick), 26, scale(tick), bottom, "grid")
-        svg.text(scale(tick), bottom + 16, f"{tick:g}", "small", "middle")
+    """Rows of values, joined by a line; the label stands above.
+
+    Args:
+        name: its anchor.
+        title: its accessible name.
+        rows: what it shows.
+        models: class and name of each series.
+        others: class and name of the published values.
+    """
+    scale = _Scale([v for row in rows for v in (*_values(row), *row.published)], 46, WIDTH - 46)
+    names = dict(models)
+    each = (
+        f"{row.label}: {', '.join(f'{names[mark]} {v:.1f}' for mark, v in row.values)}"
+        for row in rows
+    )
+    svg = Svg(name, title, f"{'; '.join(each)}.", 34 + 62 * len(rows) + 18)
+    svg.grid([*models, others], scale, 28 + 62 * len(rows))
     for number, row in enumerate(rows):
         y = 44 + 62 * number
         svg.text(2, y, row.label, "label")
-        _pair(svg, scale, y + 17, row.values, "")
+        _joined(svg, scale, y + 17, row.values, "")
         if row.published:
-            _pair(svg, scale, y + 32, [("paper", value) for value in row.published], "paper")
+            _joined(svg, scale, y + 32, [(others[0], v) for v in row.published], others[0])
     return str(svg)
 
 
-def _pair(
+def _values(row: PlotRow) -> list[float]:
+    return [value for _, value in row.values]
+
+
+def _joined(
     svg: Svg, scale: _Scale, y: float, values: Sequence[tuple[str, float]], mark: str
 ) -> None:
-    ordered = sorted(value for _, value in values)
-    low, high = ordered[0], ordered[-1]
+    """Marks on a line from the lowest to the highest value, both labelled."""
+    low, *_, high = sorted(value for _, value in values) * 2
     svg.line(scale(low), y, scale(high), y, f"join {mark}")
     for own, value in reversed(values):  # the baseline's ring last, so that nothing hides it
         svg.dot(scale(value), y, own)
@@ -155,22 +164,18 @@ def _pair(
         svg.text(scale(high) + 9, y + 4, f"{high:.1f}", f"small {mark}")
 
 
-def dots(
-    name: str, title: str, description: str, rows: Sequence[Dot], legend: Sequence[tuple[str, str]]
-) -> str:
-    """Rows with one value each, on one scale that need not begin at zero."""
-    scale = _Scale([row.value for row in rows], 140, WIDTH - 46)
-    svg = Svg(name, title, description, 34 + 24 * len(rows) + 18)
-    svg.legend(legend)
-    bottom = 28 + 24 * len(rows)
-    for tick in scale.ticks:
-        svg.line(scale(tick), 26, scale(tick), bottom, "grid")
-        svg.text(scale(tick), bottom + 16, f"{tick:g}", "small", "middle")
+def dots(name: str, title: str, rows: Sequence[PlotRow], legend: Sequence[tuple[str, str]]) -> str:
+    """Rows with one value each; the label stands to the left."""
+    words = ", ".join(f"{row.label} {_values(row)[0]:.1f}" for row in rows)
+    scale = _Scale([_values(row)[0] for row in rows], 140, WIDTH - 46)
+    svg = Svg(name, title, f"{words}.", 34 + 24 * len(rows) + 18)
+    svg.grid(legend, scale, 28 + 24 * len(rows))
     for number, row in enumerate(rows):
+        ((mark, value),) = row.values
         y = 42 + 24 * number
         svg.text(2, y + 4, row.label, "small")
-        svg.dot(scale(row.value), y, row.mark)
-        svg.text(scale(row.value) + 10, y + 4, f"{row.value:.1f}", "small")
+        svg.dot(scale(value), y, mark)
+        svg.text(scale(value) + 10, y + 4, f"{value:.1f}", "small")
     return str(svg)
 
 
@@ -214,23 +219,22 @@ def curves(
 def heat_map(
     name: str,
     title: str,
-    description: str,
     rows: Sequence[tuple[str, Sequence[float], str]],
     columns: Sequence[str],
     last: str,
 ) -> str:
-    """Rows of shares 0 to 1, stronger where larger, and a word at the end of each.
+    """Rows of shares 0 to 1, darker if larger, and a text at the end of each.
 
     Args:
         name: its anchor.
         title: its accessible name.
-        description: what it shows, in a sentence.
-        rows: label, shares, what stands at the end.
-        columns: over the shares.
-        last: over the ends.
+        rows: label, shares, text at the end.
+        columns: heads of the shares.
+        last: head of the texts.
     """
+    each = (f"{label} {', '.join(f'{share:.2f}' for share in shares)}" for label, shares, _ in rows)
     left, cell = 138, (WIDTH - 138 - 46) / max(len(columns), 1)
-    svg = Svg(name, title, description, 28 + 30 * len(rows))
+    svg = Svg(name, title, f"{'; '.join(each)}.", 28 + 30 * len(rows))
     for number, column in enumerate(columns):
         svg.text(left + cell * (number + 0.5), 16, column, "small", "middle")
     svg.text(WIDTH - 4, 16, last, "small", "end")

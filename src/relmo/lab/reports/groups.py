@@ -1,0 +1,299 @@
+"""Runs that belong together: which of them count, what sets them apart, what they are called.
+
+Runs with the same data set, model, share of the training data and recipe, but different seeds, form
+a group. Among several groups those with more seeds come first (three are enough), then those with
+the higher mean score on the development part: that group is the one that is "chosen".
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from relmo.lab.reports.blocks import (
+    PAPER,
+    Block,
+    Missing,
+    Paragraph,
+    Section,
+    Span,
+    mean_and_range,
+    number,
+    versus,
+)
+from relmo.lab.reports.records import (
+    TASKS,
+    Corpus,
+    Run,
+    ScoredPart,
+    Study,
+    read_runs,
+    read_study,
+)
+
+BOUNDS = {
+    "training.steps": "updates", "training.epochs": "epochs", "training.minutes": "minutes",
+}  # fmt: skip
+"""Settings that limit a training, and what they count."""
+ENOUGH_SEEDS = 3
+"""Settings tried with fewer seeds than this never replace ones that have as many."""
+PLACES = {"input": "input", "both": "input and output", "output": "output"}
+
+
+@dataclass(frozen=True, order=True)
+class Dataset:
+    """A task on certain files."""
+
+    task: str
+    name: str
+    digest: str
+    """From the checksums of its files."""
+
+    @classmethod
+    def of(cls, run: Run) -> Dataset:
+        """The data set that a run used."""
+        data = run.record["data"]
+        digest = "".join(file["sha256"][:8] for _, file in sorted(data.get("files", {}).items()))
+        return cls(run.task, str(data["name"]), digest)
+
+    @property
+    def order(self) -> tuple[int, str, str]:
+        """Sort key: the paper's order of tasks."""
+        return [*TASKS].index(self.task), self.name, self.digest
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Runs that differ only in their seeds, by seed."""
+
+    dataset: Dataset
+    elmo: str
+    share: float
+    runs: tuple[Run, ...]
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Settings that all its runs share."""
+        return self.runs[0].settings
+
+    def scores(self, part: ScoredPart) -> list[float]:
+        """The score of each run."""
+        return [run.score(part) for run in self.runs]
+
+    def mean(self, part: ScoredPart) -> float:
+        """Mean score over the seeds."""
+        return fmean(self.scores(part))
+
+    def cell(self, part: ScoredPart) -> list[Span]:
+        """Mean over seeds for a table, with lowest and highest if there are several."""
+        return mean_and_range(self.scores(part), self.runs)
+
+    def against(self, other: Group, part: ScoredPart) -> list[Span]:
+        """`91.64 against 90.03`, and whether other seeds could reverse the order."""
+        pair = versus(*(number(group.mean(part), group.runs) for group in (self, other)))
+        if 1 in (len(self.runs), len(other.runs)):
+            return [*pair, Span(" (one seed)", kind="weak")]
+        lower, higher = sorted((self.scores(part), other.scores(part)), key=fmean)
+        overlap = [Span(" (seeds overlap)", kind="weak")] if max(lower) >= min(higher) else []
+        return [*pair, *overlap]
+
+
+@dataclass(frozen=True, eq=False)
+class Records:
+    """All that a report is made from: the runs, and the study they belong to."""
+
+    runs: Sequence[Run]
+    study: Study
+
+    @classmethod
+    def read(cls, folder: Path) -> Records:
+        """Everything below a folder."""
+        study = read_study(folder)
+        return cls(read_runs(folder, study), study)
+
+    def of(self, task: str) -> list[Run]:
+        """Runs of a probe or another study, by model."""
+        found = (run for run in self.runs if run.task == task)
+        return sorted(found, key=lambda run: (*self.model_order(run.elmo), run.order))
+
+    @cached_property
+    def groups(self) -> list[Group]:
+        """Groups of the tasks' runs, by data set and model.
+
+        Of copies, runs of a group with the same seed, the first by path counts.
+        """
+        found: dict[str, dict[int, Run]] = {}
+        for run in sorted(self.runs, key=lambda run: run.order):
+            if run.is_task:
+                vectors = (run.record.get("vectors") or {}).get("sha256", "")
+                parts = [
+                    vars(Dataset.of(run)), run.elmo, run.fingerprint, vectors, run.share,
+                    run.settings,
+                ]  # fmt: skip
+                found.setdefault(json.dumps(parts, sort_keys=True), {}).setdefault(run.seed, run)
+        each = [tuple(own[seed] for seed in sorted(own)) for _, own in sorted(found.items())]
+        groups = [Group(Dataset.of(own[0]), own[0].elmo, own[0].share, own) for own in each]
+        return sorted(groups, key=lambda g: (*g.dataset.order, self.model_order(g.elmo)))
+
+    def datasets(self, keep: Callable[[Group], bool] = lambda _: True) -> list[Dataset]:
+        """Data sets of the groups to keep, in the paper's order of tasks."""
+        found = {group.dataset for group in self.groups if keep(group)}
+        return sorted(found, key=lambda dataset: dataset.order)
+
+    def select(
+        self,
+        dataset: Dataset,
+        elmo: str,
+        share: float = 1.0,
+        keep: Callable[[Group], bool] = lambda _: True,
+    ) -> list[Group]:
+        """Groups of a data set and model; the chosen one comes first."""
+        wanted = dataset, elmo, share
+        own = [g for g in self.groups if (g.dataset, g.elmo, g.share) == wanted and keep(g)]
+        return sorted(own, key=lambda g: (-min(len(g.runs), ENOUGH_SEEDS), -g.mean("dev")))
+
+    def chosen(self, dataset: Dataset) -> list[Group]:
+        """The chosen group of the baseline and of each model, all training data used."""
+        every = (self.select(dataset, model) for model in ["", *self.models])
+        return [own[0] for own in every if own]
+
+    @cached_property
+    def known(self) -> list[str]:
+        """Models under study; those of the records if report.toml does not name them."""
+        return [*self.study.models] or sorted({run.elmo for run in self.runs if run.elmo})
+
+    @cached_property
+    def models(self) -> list[str]:
+        """ELMo models of the tasks' runs: those under study, then others."""
+        return sorted({g.elmo for g in self.groups if g.elmo}, key=self.model_order)
+
+    @property
+    def main_models(self) -> list[str]:
+        """Models that figures show: those under study, or all if it has none of them."""
+        return [name for name in self.models if name in self.known] or self.models
+
+    def model_order(self, name: str) -> tuple[int, str]:
+        """Sort key: the baseline, the models under study, others by name."""
+        order = ["", *self.known]
+        return order.index(name) if name in order else len(order), name
+
+    def mark(self, model: str) -> str:
+        """CSS class of a model in figures."""
+        return f"s{min(self.model_order(model)[0], 3)}"
+
+    def model_name(self, model: str) -> str:
+        """How a row is labelled. A tuned model is named after one under study and the task."""
+        for known in self.study.models:
+            if model.startswith(f"{known}-"):
+                return f"+ {known}, tuned"
+        return f"+ {model}" if model else "baseline"
+
+    def title(self, dataset: Dataset) -> str:
+        """`Named entities, CoNLL-2003`."""
+        return f"{TASKS[dataset.task].title}, {self.corpus_name(dataset)}"
+
+    def largest_run(self, dataset: Dataset) -> Run:
+        """The run that used most of a data set, preferably all: what it says about the data."""
+        own = [r for group in self.groups if group.dataset == dataset for r in group.runs]
+        return max(own, key=lambda run: (int(run.record["data"]["train"]), run.share))
+
+    def corpus_name(self, dataset: Dataset) -> str:
+        """Name of the data."""
+        corpus, unit = self.corpus(dataset), TASKS[dataset.task].unit
+        name = corpus.name if corpus else dataset.name
+        if corpus and corpus.has_size:
+            return f"{name}, {self.largest_run(dataset).record['data']['train']:,} {unit}"
+        return f"{name}, {unit}" if TASKS[dataset.task].title == "Sentiment" else name
+
+    def corpus(self, dataset: Dataset) -> Corpus | None:
+        """What report.toml says about the data, if anything."""
+        file = self.largest_run(dataset).record["data"].get("files", {}).get("train", {})
+        for corpus in self.study.corpora:
+            is_file = (corpus.task, corpus.file) == (dataset.task, file.get("name"))
+            if is_file and file.get("sha256", "").startswith(corpus.sha256):
+                return corpus
+        return None
+
+    def section(
+        self, name: str, blocks: Sequence[Block], missing: Iterable[Block], **facts: str
+    ) -> Section:
+        """A section with its texts; if it has blocks, an introduction precedes them.
+
+        Args:
+            name: key in paper.toml, and anchor.
+            blocks: what it shows.
+            missing: what it does not.
+            facts: values for the introduction.
+        """
+        texts = PAPER[name]
+        about = " ".join([texts["about"].format(**facts), *self.note(name)])
+        shown = [Paragraph(about), *blocks] if blocks else []
+        return Section(name, texts["title"], texts["finding"], [*shown, *missing])
+
+    def note(self, section: str) -> list[str]:
+        """The study's own addition to an introduction, if there is one."""
+        return [self.study.notes[section]] if section in self.study.notes else []
+
+    def absent(self, what: str, have: Collection[str]) -> list[Missing]:
+        """Models under study for which there is no record of something."""
+        if not self.study.models and not have:
+            return [Missing(f"No record of {what}.")]
+        lost = [model for model in self.study.models if model not in have]
+        return [Missing(f"No record of {what} for {model}.") for model in lost]
+
+
+def error_reduction(before: float, after: float) -> float:
+    """Relative reduction of the error in percent, from scores in percent."""
+    return 100 * (after - before) / (100 - before)
+
+
+def differences(groups: Sequence[Group]) -> list[str]:
+    """What sets the first of some groups apart, `place both, l2 0.1`, and what others change."""
+    keys = sorted({key for group in groups for key in group.settings})
+    apart = [key for key in keys if len({json.dumps(g.settings.get(key)) for g in groups}) > 1]
+    return [
+        ", ".join(
+            _setting(key, group.settings.get(key))
+            for key in apart
+            if group is groups[0] or group.settings.get(key) != groups[0].settings.get(key)
+        )
+        for group in groups
+    ]
+
+
+def describe(group: Group) -> str:
+    """The settings that readers ask about first."""
+    has, parts = group.settings.get, []
+    if group.elmo:
+        parts += [f"ELMo at {PLACES.get(has('input.place', ''), has('input.place'))}"]
+        parts += ["top layer" if has("input.layers") == "top" else f"λ {has('input.l2', 0):g}"]
+        parts += [f"ELMo dropout {has('input.elmo_dropout', 0):g}"]
+        parts += ["biLM trained too"] if has("input.finetune") else []
+    parts += [f"dropout {has('model.dropout'):g}"] if has("model.dropout") is not None else []
+    parts += [f"{has('model.maxout_norm')} norm"] if has("model.maxout_norm") else []
+    parts += [f"rate {has('optimizer.learning_rate'):g}"] if has("optimizer.learning_rate") else []
+    parts += [f"at most {has(key):g} {unit}" for key, unit in BOUNDS.items() if has(key)]
+    return ", ".join(parts)
+
+
+def _setting(key: str, value: Any) -> str:  # noqa: ANN401 - any JSON
+    name = "λ" if key == "input.l2" else key.removeprefix("input.").removeprefix("training.")
+    if value is None:
+        return f"no {name}"
+    return f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """`a, b and c`."""
+    return " and ".join([", ".join(names[:-1]), names[-1]] if names[1:] else names)
+
+
+def slug(text: str) -> str:
+    """A text as a file name and an anchor."""
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")

@@ -1,0 +1,282 @@
+"""Tables 2 and 3 and Figure 2: how layers are weighted, where ELMo is added, what tasks learn.
+
+Tables 2 and 3 compare runs whose recipes differ in one thing. If there are several such families,
+the one with the most variants is shown, then the one that is best on the development part.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from relmo.lab.reports.blocks import (
+    NOTHING,
+    PAPER,
+    Block,
+    Claim,
+    Figure,
+    Missing,
+    Row,
+    Section,
+    Span,
+    Table,
+    join,
+    number,
+    published,
+)
+from relmo.lab.reports.groups import ENOUGH_SEEDS as ENOUGH
+from relmo.lab.reports.groups import PLACES, Dataset, Group, Records, listed, slug
+from relmo.lab.reports.plots import heat_map
+from relmo.lab.reports.records import Run, ScoredPart
+
+WEIGHTINGS = {"top": "top layer only", "1": "λ = 1", "0.1": "λ = 0.1", "0.01": "λ = 0.01",
+              "0.001": "λ = 0.001", "0": "λ = 0"}  # fmt: skip
+PARTS: tuple[tuple[ScoredPart, str], ...] = ("dev", "development"), ("test", "test")
+MIX_PLACES = "input", "output"
+
+
+@dataclass(frozen=True)
+class Family:
+    """Groups of a data set and model that differ in one thing, by its value."""
+
+    dataset: Dataset
+    elmo: str
+    baseline: Group | None
+    variants: Mapping[str, Group]
+
+
+def table_2(records: Records) -> Section:
+    """Layer weighting."""
+    families = find_families(records, ("input.layers", "input.l2"), _weighting)
+    blocks: list[Block] = []
+    if families:
+        caption = "Table 2. Layers and their weights."
+        blocks = [_table(records, caption, families, WEIGHTINGS, PAPER["layers"]["published"])]
+        blocks += (claim for family in families for claim in _weight_claims(records, family))
+    wanted = {key: name for key, name in WEIGHTINGS.items() if key != "0"}
+    return records.section("layers", blocks, _gaps(records, families, wanted, "λ or layers"))
+
+
+def table_3(records: Records) -> Section:
+    """Placement."""
+    families = find_families(records, ("input.place",), lambda g: str(g.settings["input.place"]))
+    blocks: list[Block] = []
+    if families:
+        caption = "Table 3. Where ELMo is added."
+        blocks = [_table(records, caption, families, PLACES, PAPER["places"]["published"])]
+        blocks += (claim for family in families for claim in _place_claims(records, family))
+    return records.section("places", blocks, _gaps(records, families, PLACES, "place"))
+
+
+def find_families(
+    records: Records, keys: Sequence[str], variant: Callable[[Group], str]
+) -> list[Family]:
+    """For each data set and model the family that is shown, if there is one."""
+    found = []
+    for dataset in records.datasets():
+        baselines = records.select(dataset, "")
+        for model in records.models:
+            families: dict[str, dict[str, Group]] = {}
+            for group in records.select(dataset, model):
+                rest = {k: v for k, v in group.settings.items() if k not in keys}
+                own = families.setdefault(json.dumps(rest, sort_keys=True), {})
+                own.setdefault(variant(group), group)  # the best one comes first
+            largest = max(families.values(), key=len, default={})
+            if len(largest) > 1:
+                found.append(Family(dataset, model, _alike(baselines, largest), largest))
+    return found
+
+
+def _alike(baselines: Sequence[Group], variants: Mapping[str, Group]) -> Group | None:
+    """The baseline with the recipe of the variants, otherwise the first, which is the best."""
+    recipe = next(iter(variants.values())).settings
+    for group in baselines:
+        has_seeds = len(group.runs) >= min(ENOUGH, len(baselines[0].runs))
+        if has_seeds and all(recipe.get(key) == value for key, value in group.settings.items()):
+            return group
+    return baselines[0] if baselines else None
+
+
+def _weighting(group: Group) -> str:
+    settings = group.settings
+    return "top" if settings["input.layers"] == "top" else f"{settings['input.l2']:g}"
+
+
+def _table(
+    records: Records,
+    caption: str,
+    families: Sequence[Family],
+    columns: Mapping[str, str],
+    others: Mapping[str, Mapping[str, str]],
+) -> Table:
+    """Development and test scores of each family, and the paper's below them."""
+    seen = {name for family in families for name in family.variants}
+    shown = [name for name in columns if name in seen or name != "0"]
+    rows: list[Row] = []
+    for family in families:
+        name: str | None = f"{records.title(family.dataset)}{_place(family)}"
+        every = [family.baseline, *(family.variants.get(column) for column in shown)]
+        ends = sorted(family.variants.values(), key=lambda group: len(group.runs))
+        counts = {len(group.runs): group.runs for group in (ends[0], ends[-1])}
+        num_seeds = join((number(count, runs, "d") for count, runs in counts.items()), "–")
+        for part, label in PARTS:
+            cells = [group.cell(part) if group else NOTHING for group in every]
+            rows.append([name, f"{records.model_name(family.elmo)}, {label}", num_seeds, *cells])
+            name = None
+        theirs = others.get(family.dataset.task)
+        if theirs:
+            cells = [published(theirs[n]) if n in theirs else NOTHING for n in ["baseline", *shown]]
+            rows.append([None, "the paper, development", NOTHING, *cells])
+    head = ["task", "model, part", "seeds", "baseline", *(columns[n] for n in shown)]
+    return Table(caption, head, rows, 2)
+
+
+def _place(family: Family) -> str:
+    """Where ELMo is added, if that is one place and not the usual one."""
+    places = {str(group.settings.get("input.place", "input")) for group in family.variants.values()}
+    is_unusual = len(places) == 1 and places != {"input"}
+    return f", ELMo at {PLACES[places.pop()]}" if is_unusual else ""
+
+
+def _weight_claims(records: Records, family: Family) -> Iterator[Claim]:
+    mixes = {name: group for name, group in family.variants.items() if name != "top"}
+    if "top" in family.variants and mixes:
+        best = max(mixes, key=lambda name: mixes[name].mean("dev"))
+        what = f"the mix (λ = {best}) at least as good as the top layer alone"
+        yield _claim(records, family, what, mixes[best], family.variants["top"])
+    if {"0.001", "1"} <= mixes.keys() and family.dataset.task != "ner":
+        what = "λ = 0.001 at least as good as λ = 1"
+        yield _claim(records, family, what, mixes["0.001"], mixes["1"])
+
+
+def _place_claims(records: Records, family: Family) -> Iterator[Claim]:
+    places = family.variants
+    if {"input", "both"} <= places.keys():
+        what, first, rest = "both places at least as good as one", "both", ["input", "output"]
+        if family.dataset.task == "srl":
+            what, first, rest = "input alone at least as good as both", "input", ["both"]
+        others = [places[place] for place in rest if place in places]
+        second = max(others, key=lambda group: group.mean("dev"))
+        is_paper = family.dataset.task in PAPER["places"]["published"]
+        yield _claim(records, family, what, places[first], second, is_paper)
+
+
+def _claim(
+    records: Records, family: Family, what: str, first: Group, second: Group, is_paper: bool = True
+) -> Claim:
+    return Claim(
+        f"{records.title(family.dataset)}, {family.elmo}, development: {what}",
+        first.mean("dev") >= second.mean("dev"),
+        first.against(second, "dev"),
+        is_paper,
+    )
+
+
+def _gaps(
+    records: Records, families: Sequence[Family], wanted: Mapping[str, str], what: str
+) -> Iterator[Missing]:
+    """What the study should compare but did not run; only the first model needs every variant."""
+    if not families and not records.study.models:
+        yield Missing(f"No runs that differ only in {what}.")
+    for model in records.study.models[:1]:
+        own = {f.dataset: f for f in families if f.elmo == model}
+        tasks = {dataset.task for dataset in own}
+        none = [task for task in records.study.compared_tasks if task not in tasks]
+        if none:
+            yield Missing(f"No runs of {model} that differ only in {what} on {listed(none)}.")
+        for dataset, family in own.items():
+            lost = [name for key, name in wanted.items() if key not in family.variants]
+            if lost:
+                yield Missing(f"{records.title(dataset)}: not run with {listed(lost)}.")
+    for model in records.study.models[1:]:
+        if families and not any(family.elmo == model for family in families):
+            yield Missing(f"No such runs of {model}.")
+
+
+@dataclass(frozen=True)
+class LearnedMix:
+    """Layer weights that a group of runs learned at a place: means over seeds."""
+
+    group: Group
+    weights: list[float]
+    gamma: float
+
+
+def figure_2(records: Records) -> Section:
+    """Learned layer weights."""
+    found = {
+        model: {place: find_mixes(records, model, place) for place in MIX_PLACES}
+        for model in records.main_models
+    }
+    blocks: list[Block] = []
+    for model, mixes in found.items():
+        drawn = {place: own for place, own in mixes.items() if own}
+        if drawn:
+            pictures = dict(_heat_map(records, model, *item) for item in drawn.items())
+            caption = f"{model}: shares of the layers by task (darker is more), and γ."
+            blocks += [Figure(pictures, caption), _mix_table(records, model, mixes)]
+            blocks += _mix_claims(records, model, mixes["input"])
+    missing: list[Block] = []
+    for place in MIX_PLACES:
+        have = [model for model, mixes in found.items() if mixes[place]]
+        missing += records.absent(f"a learned mix at the {place}", have)
+    return records.section("mixes", blocks, missing)
+
+
+def find_mixes(records: Records, model: str, place: str) -> list[LearnedMix]:
+    """The learned mix of each data set at a place."""
+    found = []
+    for dataset in records.datasets():
+        own = records.select(dataset, model, keep=lambda g: all(_weights(r, place) for r in g.runs))
+        if own:
+            each = [_weights(run, place) for run in own[0].runs]
+            gammas = [run.record["mixes"][place]["gamma"] for run in own[0].runs]
+            weights = [fmean(layer) for layer in zip(*each, strict=True)]
+            found.append(LearnedMix(own[0], weights, fmean(gammas)))
+    return found
+
+
+def _weights(run: Run, place: str) -> list[float]:
+    """Weights of the layers; empty if there was only one to choose from."""
+    weights = (run.record.get("mixes") or {}).get(place, {}).get("weights", [])
+    return [float(weight) for weight in weights] if len(weights) > 1 else []
+
+
+def _heat_map(
+    records: Records, model: str, place: str, mixes: Sequence[LearnedMix]
+) -> tuple[str, str]:
+    """File name and picture."""
+    columns = [f"layer {n}" for n in range(len(mixes[0].weights))]
+    rows = [(records.corpus_name(m.group.dataset), m.weights, f"{m.gamma:.2f}") for m in mixes]
+    name = f"mix-{place}-{slug(model)}"
+    return name, heat_map(name, f"Mix at the {place}, {model}", rows, columns, "γ")
+
+
+def _mix_table(records: Records, model: str, found: Mapping[str, Sequence[LearnedMix]]) -> Table:
+    num_layers = max(len(mix.weights) for mixes in found.values() for mix in mixes)
+    rows: list[Row] = []
+    for place, mixes in found.items():
+        for mix in mixes:
+            runs = mix.group.runs
+            rows.append([
+                records.title(mix.group.dataset), place,
+                join([Span(str(run.seed), run, f"seed {run.seed}") for run in runs], " "),
+                *(number(weight, runs, ".3f") for weight in mix.weights),
+                *["–"] * (num_layers - len(mix.weights)),
+                number(mix.gamma, runs, ".3f"),
+            ])  # fmt: skip
+    head = ["task", "place", "seeds", *(f"layer {n}" for n in range(num_layers)), "γ"]
+    return Table(f"Figure 2 as numbers, {model}.", head, rows, 2)
+
+
+def _mix_claims(records: Records, model: str, mixes: Sequence[LearnedMix]) -> Iterator[Claim]:
+    if mixes:
+        first = [mix for mix in mixes if max(mix.weights) == mix.weights[1]]
+        names = [records.corpus_name(mix.group.dataset) for mix in first]
+        yield Claim(
+            f"{model}: at the input most tasks favor the first LSTM layer",
+            2 * len(first) > len(mixes),
+            f"{len(first)} of {len(mixes)}{': ' if names else ''}{listed(names)}",
+        )
