@@ -16,19 +16,10 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from relmo.lab.reports.blocks import (
-    PAPER,
-    Block,
-    Missing,
-    Paragraph,
-    Section,
-    Span,
-    mean_and_range,
-    number,
-    versus,
-)
+from relmo.lab.reports import page
 from relmo.lab.reports.records import (
     TASKS,
+    TEXTS,
     Corpus,
     Run,
     ScoredPart,
@@ -90,18 +81,18 @@ class Group:
         """Mean score over the seeds."""
         return fmean(self.scores(part))
 
-    def cell(self, part: ScoredPart) -> list[Span]:
+    def cell(self, part: ScoredPart) -> page.Text:
         """Mean over seeds for a table, with lowest and highest if there are several."""
-        return mean_and_range(self.scores(part), self.runs)
+        return page.mean_and_range(self.scores(part), self.runs)
 
-    def against(self, other: Group, part: ScoredPart) -> list[Span]:
+    def against(self, other: Group, part: ScoredPart) -> page.Text:
         """`91.64 against 90.03`, and whether other seeds could reverse the order."""
-        pair = versus(*(number(group.mean(part), group.runs) for group in (self, other)))
-        if 1 in (len(self.runs), len(other.runs)):
-            return [*pair, Span(" (one seed)", kind="weak")]
+        above, below = (page.number(group.mean(part), group.runs) for group in (self, other))
         lower, higher = sorted((self.scores(part), other.scores(part)), key=fmean)
-        overlap = [Span(" (seeds overlap)", kind="weak")] if max(lower) >= min(higher) else []
-        return [*pair, *overlap]
+        remark = " (seeds overlap)" if max(lower) >= min(higher) else ""
+        if 1 in (len(lower), len(higher)):
+            remark = " (one seed)"
+        return page.text(above, " against ", below, page.Span(remark, kind="weak"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,13 +120,11 @@ class Records:
         Of copies, runs of a group with the same seed, the first by path counts.
         """
         found: dict[str, dict[int, Run]] = {}
-        for run in sorted(self.runs, key=lambda run: run.order):
+        for run in self.runs:
             if run.is_task:
                 vectors = (run.record.get("vectors") or {}).get("sha256", "")
-                parts = [
-                    vars(Dataset.of(run)), run.elmo, run.fingerprint, vectors, run.share,
-                    run.settings,
-                ]  # fmt: skip
+                model = run.elmo, run.fingerprint, vectors
+                parts = vars(Dataset.of(run)), *model, run.share, run.settings
                 found.setdefault(json.dumps(parts, sort_keys=True), {}).setdefault(run.seed, run)
         each = [tuple(own[seed] for seed in sorted(own)) for _, own in sorted(found.items())]
         groups = [Group(Dataset.of(own[0]), own[0].elmo, own[0].share, own) for own in each]
@@ -196,7 +185,7 @@ class Records:
 
     def title(self, dataset: Dataset) -> str:
         """`Named entities, CoNLL-2003`."""
-        return f"{TASKS[dataset.task].title}, {self.corpus_name(dataset)}"
+        return f"{TASKS[dataset.task]['title']}, {self.corpus_name(dataset)}"
 
     def largest_run(self, dataset: Dataset) -> Run:
         """The run that used most of a data set, preferably all: what it says about the data."""
@@ -204,48 +193,48 @@ class Records:
         return max(own, key=lambda run: (int(run.record["data"]["train"]), run.share))
 
     def corpus_name(self, dataset: Dataset) -> str:
-        """Name of the data."""
-        corpus, unit = self.corpus(dataset), TASKS[dataset.task].unit
-        name = corpus.name if corpus else dataset.name
-        if corpus and corpus.has_size:
-            return f"{name}, {self.largest_run(dataset).record['data']['train']:,} {unit}"
-        return f"{name}, {unit}" if TASKS[dataset.task].title == "Sentiment" else name
+        """Name of the data, with its size or kind if that is needed to tell it from others."""
+        corpus, unit = self.corpus(dataset), TASKS[dataset.task]["unit"]
+        if corpus.has_size:
+            unit = f"{self.largest_run(dataset).record['data']['train']:,} {unit}"
+        has_unit = corpus.has_size or dataset.task.startswith("sst")
+        return f"{corpus.name}, {unit}" if has_unit else corpus.name
 
-    def corpus(self, dataset: Dataset) -> Corpus | None:
-        """What report.toml says about the data, if anything."""
+    def corpus(self, dataset: Dataset) -> Corpus:
+        """What report.toml says about the data; by default it is named after its folder."""
         file = self.largest_run(dataset).record["data"].get("files", {}).get("train", {})
         for corpus in self.study.corpora:
             is_file = (corpus.task, corpus.file) == (dataset.task, file.get("name"))
             if is_file and file.get("sha256", "").startswith(corpus.sha256):
                 return corpus
-        return None
+        return Corpus(task=dataset.task, file="", name=dataset.name)
 
     def section(
-        self, name: str, blocks: Sequence[Block], missing: Iterable[Block], **facts: str
-    ) -> Section:
+        self, name: str, blocks: Sequence[page.Block], missing: Iterable[page.Block], **facts: str
+    ) -> page.Section:
         """A section with its texts; if it has blocks, an introduction precedes them.
 
         Args:
-            name: key in paper.toml, and anchor.
+            name: key in texts.toml, and anchor.
             blocks: what it shows.
-            missing: what it does not.
+            missing: what it does not show.
             facts: values for the introduction.
         """
-        texts = PAPER[name]
-        about = " ".join([texts["about"].format(**facts), *self.note(name)])
-        shown = [Paragraph(about), *blocks] if blocks else []
-        return Section(name, texts["title"], texts["finding"], [*shown, *missing])
+        texts = TEXTS[name]
+        shown = [self.introduction(name, **facts), *blocks] if blocks else []
+        return page.Section(name, texts["title"], texts["finding"], [*shown, *missing])
 
-    def note(self, section: str) -> list[str]:
-        """The study's own addition to an introduction, if there is one."""
-        return [self.study.notes[section]] if section in self.study.notes else []
+    def introduction(self, name: str, **facts: str) -> page.Paragraph:
+        """The introduction of a section or `report`, followed by the study's own note."""
+        about = TEXTS[name]["about"].format(**facts)
+        return page.Paragraph(" ".join(filter(None, [about, self.study.notes.get(name)])))
 
-    def absent(self, what: str, have: Collection[str]) -> list[Missing]:
+    def absent(self, what: str, have: Collection[str]) -> list[page.Missing]:
         """Models under study for which there is no record of something."""
         if not self.study.models and not have:
-            return [Missing(f"No record of {what}.")]
+            return [page.Missing(f"No record of {what}.")]
         lost = [model for model in self.study.models if model not in have]
-        return [Missing(f"No record of {what} for {model}.") for model in lost]
+        return [page.Missing(f"No record of {what} for {model}.") for model in lost]
 
 
 def error_reduction(before: float, after: float) -> float:
@@ -267,6 +256,13 @@ def differences(groups: Sequence[Group]) -> list[str]:
     ]
 
 
+def _setting(key: str, value: Any) -> str:  # noqa: ANN401 - any JSON
+    name = "λ" if key == "input.l2" else key.removeprefix("input.").removeprefix("training.")
+    if value is None:
+        return f"no {name}"
+    return f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}"
+
+
 def describe(group: Group) -> str:
     """The settings that readers ask about first."""
     has, parts = group.settings.get, []
@@ -278,15 +274,7 @@ def describe(group: Group) -> str:
     parts += [f"dropout {has('model.dropout'):g}"] if has("model.dropout") is not None else []
     parts += [f"{has('model.maxout_norm')} norm"] if has("model.maxout_norm") else []
     parts += [f"rate {has('optimizer.learning_rate'):g}"] if has("optimizer.learning_rate") else []
-    parts += [f"at most {has(key):g} {unit}" for key, unit in BOUNDS.items() if has(key)]
-    return ", ".join(parts)
-
-
-def _setting(key: str, value: Any) -> str:  # noqa: ANN401 - any JSON
-    name = "λ" if key == "input.l2" else key.removeprefix("input.").removeprefix("training.")
-    if value is None:
-        return f"no {name}"
-    return f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}"
+    return ", ".join(parts + [f"at most {has(key):g} {u}" for key, u in BOUNDS.items() if has(key)])
 
 
 def listed(names: Sequence[str]) -> str:

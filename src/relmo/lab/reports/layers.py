@@ -11,25 +11,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from relmo.lab.reports.blocks import (
-    NOTHING,
-    PAPER,
-    Block,
-    Claim,
-    Figure,
-    Missing,
-    Row,
-    Section,
-    Span,
-    Table,
-    join,
-    number,
-    published,
-)
-from relmo.lab.reports.groups import ENOUGH_SEEDS as ENOUGH
-from relmo.lab.reports.groups import PLACES, Dataset, Group, Records, listed, slug
+from relmo.lab.reports import page
+from relmo.lab.reports.groups import ENOUGH_SEEDS, PLACES, Dataset, Group, Records, listed, slug
 from relmo.lab.reports.plots import heat_map
-from relmo.lab.reports.records import Run, ScoredPart
+from relmo.lab.reports.records import TEXTS, Run, ScoredPart
 
 WEIGHTINGS = {"top": "top layer only", "1": "λ = 1", "0.1": "λ = 0.1", "0.01": "λ = 0.01",
               "0.001": "λ = 0.001", "0": "λ = 0"}  # fmt: skip
@@ -47,25 +32,28 @@ class Family:
     variants: Mapping[str, Group]
 
 
-def table_2(records: Records) -> Section:
+def table_2(records: Records) -> page.Section:
     """Layer weighting."""
-    families = find_families(records, ("input.layers", "input.l2"), _weighting)
-    blocks: list[Block] = []
+
+    def weighting(group: Group) -> str:
+        is_top = group.settings["input.layers"] == "top"
+        return "top" if is_top else f"{group.settings['input.l2']:g}"
+
+    families = find_families(records, ("input.layers", "input.l2"), weighting)
+    blocks: list[page.Block] = []
     if families:
-        caption = "Table 2. Layers and their weights."
-        blocks = [_table(records, caption, families, WEIGHTINGS, PAPER["layers"]["published"])]
+        blocks = [_table(records, "Table 2. Layers and their weights.", families, WEIGHTINGS)]
         blocks += (claim for family in families for claim in _weight_claims(records, family))
     wanted = {key: name for key, name in WEIGHTINGS.items() if key != "0"}
     return records.section("layers", blocks, _gaps(records, families, wanted, "λ or layers"))
 
 
-def table_3(records: Records) -> Section:
+def table_3(records: Records) -> page.Section:
     """Placement."""
     families = find_families(records, ("input.place",), lambda g: str(g.settings["input.place"]))
-    blocks: list[Block] = []
+    blocks: list[page.Block] = []
     if families:
-        caption = "Table 3. Where ELMo is added."
-        blocks = [_table(records, caption, families, PLACES, PAPER["places"]["published"])]
+        blocks = [_table(records, "Table 3. Where ELMo is added.", families, PLACES)]
         blocks += (claim for family in families for claim in _place_claims(records, family))
     return records.section("places", blocks, _gaps(records, families, PLACES, "place"))
 
@@ -93,44 +81,37 @@ def _alike(baselines: Sequence[Group], variants: Mapping[str, Group]) -> Group |
     """The baseline with the recipe of the variants, otherwise the first, which is the best."""
     recipe = next(iter(variants.values())).settings
     for group in baselines:
-        has_seeds = len(group.runs) >= min(ENOUGH, len(baselines[0].runs))
+        has_seeds = len(group.runs) >= min(ENOUGH_SEEDS, len(baselines[0].runs))
         if has_seeds and all(recipe.get(key) == value for key, value in group.settings.items()):
             return group
     return baselines[0] if baselines else None
 
 
-def _weighting(group: Group) -> str:
-    settings = group.settings
-    return "top" if settings["input.layers"] == "top" else f"{settings['input.l2']:g}"
-
-
 def _table(
-    records: Records,
-    caption: str,
-    families: Sequence[Family],
-    columns: Mapping[str, str],
-    others: Mapping[str, Mapping[str, str]],
-) -> Table:
+    records: Records, caption: str, families: Sequence[Family], columns: Mapping[str, str]
+) -> page.Table:
     """Development and test scores of each family, and the paper's below them."""
     seen = {name for family in families for name in family.variants}
     shown = [name for name in columns if name in seen or name != "0"]
-    rows: list[Row] = []
+    others = TEXTS["places" if columns is PLACES else "layers"]["published"]
+    rows: list[page.Row] = []
     for family in families:
         name: str | None = f"{records.title(family.dataset)}{_place(family)}"
         every = [family.baseline, *(family.variants.get(column) for column in shown)]
         ends = sorted(family.variants.values(), key=lambda group: len(group.runs))
         counts = {len(group.runs): group.runs for group in (ends[0], ends[-1])}
-        num_seeds = join((number(count, runs, "d") for count, runs in counts.items()), "–")
+        seeds = page.join((page.number(n, runs, "d") for n, runs in counts.items()), "–")
         for part, label in PARTS:
-            cells = [group.cell(part) if group else NOTHING for group in every]
-            rows.append([name, f"{records.model_name(family.elmo)}, {label}", num_seeds, *cells])
+            cells = [group.cell(part) if group else page.NOTHING for group in every]
+            rows.append([name, f"{records.model_name(family.elmo)}, {label}", seeds, *cells])
             name = None
         theirs = others.get(family.dataset.task)
         if theirs:
-            cells = [published(theirs[n]) if n in theirs else NOTHING for n in ["baseline", *shown]]
-            rows.append([None, "the paper, development", NOTHING, *cells])
+            found = (theirs.get(column) for column in ["baseline", *shown])
+            cells = [page.published(figure) if figure else page.NOTHING for figure in found]
+            rows.append([None, "the paper, development", page.NOTHING, *cells])
     head = ["task", "model, part", "seeds", "baseline", *(columns[n] for n in shown)]
-    return Table(caption, head, rows, 2)
+    return page.Table(caption, head, rows, 2)
 
 
 def _place(family: Family) -> str:
@@ -140,7 +121,7 @@ def _place(family: Family) -> str:
     return f", ELMo at {PLACES[places.pop()]}" if is_unusual else ""
 
 
-def _weight_claims(records: Records, family: Family) -> Iterator[Claim]:
+def _weight_claims(records: Records, family: Family) -> Iterator[page.Claim]:
     mixes = {name: group for name, group in family.variants.items() if name != "top"}
     if "top" in family.variants and mixes:
         best = max(mixes, key=lambda name: mixes[name].mean("dev"))
@@ -151,7 +132,7 @@ def _weight_claims(records: Records, family: Family) -> Iterator[Claim]:
         yield _claim(records, family, what, mixes["0.001"], mixes["1"])
 
 
-def _place_claims(records: Records, family: Family) -> Iterator[Claim]:
+def _place_claims(records: Records, family: Family) -> Iterator[page.Claim]:
     places = family.variants
     if {"input", "both"} <= places.keys():
         what, first, rest = "both places at least as good as one", "both", ["input", "output"]
@@ -159,14 +140,14 @@ def _place_claims(records: Records, family: Family) -> Iterator[Claim]:
             what, first, rest = "input alone at least as good as both", "input", ["both"]
         others = [places[place] for place in rest if place in places]
         second = max(others, key=lambda group: group.mean("dev"))
-        is_paper = family.dataset.task in PAPER["places"]["published"]
+        is_paper = family.dataset.task in TEXTS["places"]["published"]
         yield _claim(records, family, what, places[first], second, is_paper)
 
 
 def _claim(
     records: Records, family: Family, what: str, first: Group, second: Group, is_paper: bool = True
-) -> Claim:
-    return Claim(
+) -> page.Claim:
+    return page.Claim(
         f"{records.title(family.dataset)}, {family.elmo}, development: {what}",
         first.mean("dev") >= second.mean("dev"),
         first.against(second, "dev"),
@@ -176,23 +157,23 @@ def _claim(
 
 def _gaps(
     records: Records, families: Sequence[Family], wanted: Mapping[str, str], what: str
-) -> Iterator[Missing]:
+) -> Iterator[page.Missing]:
     """What the study should compare but did not run; only the first model needs every variant."""
     if not families and not records.study.models:
-        yield Missing(f"No runs that differ only in {what}.")
+        yield page.Missing(f"No runs that differ only in {what}.")
     for model in records.study.models[:1]:
         own = {f.dataset: f for f in families if f.elmo == model}
         tasks = {dataset.task for dataset in own}
         none = [task for task in records.study.compared_tasks if task not in tasks]
         if none:
-            yield Missing(f"No runs of {model} that differ only in {what} on {listed(none)}.")
+            yield page.Missing(f"No runs of {model} that differ only in {what} on {listed(none)}.")
         for dataset, family in own.items():
             lost = [name for key, name in wanted.items() if key not in family.variants]
             if lost:
-                yield Missing(f"{records.title(dataset)}: not run with {listed(lost)}.")
+                yield page.Missing(f"{records.title(dataset)}: not run with {listed(lost)}.")
     for model in records.study.models[1:]:
         if families and not any(family.elmo == model for family in families):
-            yield Missing(f"No such runs of {model}.")
+            yield page.Missing(f"No such runs of {model}.")
 
 
 @dataclass(frozen=True)
@@ -204,21 +185,21 @@ class LearnedMix:
     gamma: float
 
 
-def figure_2(records: Records) -> Section:
+def figure_2(records: Records) -> page.Section:
     """Learned layer weights."""
     found = {
         model: {place: find_mixes(records, model, place) for place in MIX_PLACES}
         for model in records.main_models
     }
-    blocks: list[Block] = []
+    blocks: list[page.Block] = []
     for model, mixes in found.items():
         drawn = {place: own for place, own in mixes.items() if own}
         if drawn:
             pictures = dict(_heat_map(records, model, *item) for item in drawn.items())
-            caption = f"{model}: shares of the layers by task (darker is more), and γ."
-            blocks += [Figure(pictures, caption), _mix_table(records, model, mixes)]
+            caption = f"{model}: shares of the layers by task (a stronger color is more), and γ."
+            blocks += [page.Figure(pictures, caption), _mix_table(records, model, mixes)]
             blocks += _mix_claims(records, model, mixes["input"])
-    missing: list[Block] = []
+    missing: list[page.Block] = []
     for place in MIX_PLACES:
         have = [model for model, mixes in found.items() if mixes[place]]
         missing += records.absent(f"a learned mix at the {place}", have)
@@ -254,28 +235,27 @@ def _heat_map(
     return name, heat_map(name, f"Mix at the {place}, {model}", rows, columns, "γ")
 
 
-def _mix_table(records: Records, model: str, found: Mapping[str, Sequence[LearnedMix]]) -> Table:
+def _mix_table(
+    records: Records, model: str, found: Mapping[str, Sequence[LearnedMix]]
+) -> page.Table:
     num_layers = max(len(mix.weights) for mixes in found.values() for mix in mixes)
-    rows: list[Row] = []
+    rows: list[page.Row] = []
     for place, mixes in found.items():
         for mix in mixes:
-            runs = mix.group.runs
-            rows.append([
-                records.title(mix.group.dataset), place,
-                join([Span(str(run.seed), run, f"seed {run.seed}") for run in runs], " "),
-                *(number(weight, runs, ".3f") for weight in mix.weights),
-                *["–"] * (num_layers - len(mix.weights)),
-                number(mix.gamma, runs, ".3f"),
-            ])  # fmt: skip
+            runs, lacking = mix.group.runs, num_layers - len(mix.weights)
+            seeds = (page.Span(str(run.seed), run, f"seed {run.seed}") for run in runs)
+            numbers = [page.number(value, runs, ".3f") for value in (*mix.weights, mix.gamma)]
+            numbers[-1:-1] = [page.Span("–")] * lacking
+            rows.append([records.title(mix.group.dataset), place, page.join(seeds, " "), *numbers])
     head = ["task", "place", "seeds", *(f"layer {n}" for n in range(num_layers)), "γ"]
-    return Table(f"Figure 2 as numbers, {model}.", head, rows, 2)
+    return page.Table(f"Figure 2 as numbers, {model}.", head, rows, 2)
 
 
-def _mix_claims(records: Records, model: str, mixes: Sequence[LearnedMix]) -> Iterator[Claim]:
+def _mix_claims(records: Records, model: str, mixes: Sequence[LearnedMix]) -> Iterator[page.Claim]:
     if mixes:
         first = [mix for mix in mixes if max(mix.weights) == mix.weights[1]]
         names = [records.corpus_name(mix.group.dataset) for mix in first]
-        yield Claim(
+        yield page.Claim(
             f"{model}: at the input most tasks favor the first LSTM layer",
             2 * len(first) > len(mixes),
             f"{len(first)} of {len(mixes)}{': ' if names else ''}{listed(names)}",

@@ -10,56 +10,25 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import isnan
 from statistics import fmean
 from typing import Any
 
-from relmo.lab.reports.blocks import (
-    NOTHING,
-    PAPER,
-    Block,
-    Claim,
-    Figure,
-    Row,
-    Section,
-    Span,
-    Table,
-    Text,
-    join,
-    mean_and_range,
-    number,
-    percent,
-    published,
-    spans_of,
-    versus,
-)
+from relmo.lab.reports import page
 from relmo.lab.reports.groups import Records, slug
-from relmo.lab.reports.plots import PlotRow, Series, curves, dots
-from relmo.lab.reports.records import Run
+from relmo.lab.reports.plots import Series, curves, dots
+from relmo.lab.reports.records import TEXTS, Run
 
-METHODS = {
-    "most_frequent": "most frequent", "first_sense": "first sense", "majority": "majority",
-    "static": "static vectors", "layer_0": "layer 0", "layer_1": "layer 1", "layer_2": "layer 2",
-    "mean": "mean of layers", "mix": "learned mix",
-}  # fmt: skip
+METHODS, SETS, INTRINSIC = TEXTS["methods"], TEXTS["sets"], TEXTS["intrinsic"]["measures"]
+"""Names of methods, of what they are scored on, and of measures of how contextual a layer is."""
 PLAIN = "plain_"
 """Prefix of a method that uses the paper's rule, the nearest centroid and nothing else."""
-SETS = {
-    "test": "test", "senseval2": "Senseval-2", "senseval3": "Senseval-3",
-    "semeval2007": "SemEval-2007", "dev": "development",
-}  # fmt: skip
 FLAT = re.compile(r"(.+?)_(f1|accuracy)_(.+)")
 WITHOUT_VECTORS = "most_frequent", "first_sense", "majority"
 """Methods that use no vectors."""
-INTRINSIC = {
-    "self_similarity": "self-similarity",
-    "intra_sentence": "similarity within a sentence",
-    "explained_variance": "explained by one direction",
-    "anisotropy": "similarity of any two words",
-}
-"""Measures of how contextual a layer is, and their names."""
 
 
-def table_4(records: Records) -> Section:
+def table_4(records: Records) -> page.Section:
     """Neighbors of a word in a sentence."""
     found = records.of("neighbors")
     asked: dict[tuple[str, str], list[Run]] = {}
@@ -70,45 +39,42 @@ def table_4(records: Records) -> Section:
     return records.section("neighbours", tables, missing)
 
 
-def _neighbors(word: str, sentence: str, runs: Sequence[Run]) -> Table:
+def _neighbors(word: str, sentence: str, runs: Sequence[Run]) -> page.Table:
     """Neighbors of a word in a sentence: by each model and method, and without context."""
-    rows: list[Row] = []
+    rows: list[page.Row] = []
     for run in runs:
         layer = run.record.get("layer")
         way = "sense vectors" if layer is None else f"layer {layer}"
         label: str | None = f"{run.elmo}, by {way}"
         for near, cosine, position in run.results.get("context", []):
-            rows.append([label, _scored(run, _marked(run, _line(near), int(position)), cosine)])
+            score = page.number(cosine, run, kind="weak")
+            marked = _marked(run, _line(near), int(position))
+            rows.append([label, page.text(marked, " ", score)])
             label = None
     for run in {run.elmo: run for run in runs}.values():
-        near_words = run.results.get("static", [])
-        words = [_scored(run, Span(str(near), run), cosine) for near, cosine in near_words]
-        rows += [[f"{run.elmo}, without context", join(words)]] if words else []
-    glove = PAPER["neighbours"]["published"].get(word)
-    rows += [["GloVe, in the paper", join(map(published, glove))]] if glove else []
+        words = [
+            page.text(page.Span(str(near), run), " ", page.number(cosine, run, kind="weak"))
+            for near, cosine in run.results.get("static", [])
+        ]
+        rows += [[f"{run.elmo}, without context", page.join(words)]] if words else []
+    glove = TEXTS["neighbours"]["published"].get(word)
+    rows += [["GloVe, in the paper", page.join(map(page.published, glove))]] if glove else []
     head = "compared by", "nearest, with cosine"
-    return Table(f"Table 4. Neighbors of “{word}” in “{sentence}”", head, rows, num_words=2)
-
-
-def _scored(run: Run, text: Text, cosine: float) -> list[Span]:
-    return [*spans_of(text), Span(" "), number(cosine, run, kind="weak")]
+    return page.Table(f"Table 4. Neighbors of “{word}” in “{sentence}”", head, rows, num_words=2)
 
 
 def _line(sentence: Any) -> str:  # noqa: ANN401 - a string or a list of words
     return sentence if isinstance(sentence, str) else " ".join(sentence)
 
 
-def _marked(run: Run, sentence: str, position: int) -> list[Span]:
+def _marked(run: Run, sentence: str, position: int) -> list[page.Span]:
     """A sentence with the word at the position in bold, linked to the record."""
     words = sentence.split()
     if not 0 <= position < len(words):
-        return [Span(sentence, run)]
-    before, after = " ".join(words[:position]), " ".join(words[position + 1 :])
-    return [
-        Span(f"{before} " if before else ""),
-        Span(words[position], run, kind="strong"),
-        Span(f" {after}" if after else ""),
-    ]
+        return [page.Span(sentence, run)]
+    before, after = (" ".join(part) for part in (words[:position], words[position + 1 :]))
+    word = page.Span(words[position], run, kind="strong")
+    return page.text(f"{before} " if before else "", word, f" {after}" if after else "")
 
 
 @dataclass(frozen=True)
@@ -139,14 +105,14 @@ class Probe:
         """Mean over the runs."""
         return fmean(self.scores[part, method])
 
-    def span(self, method: str, part: str = "test") -> Span:
+    def span(self, method: str, part: str = "test") -> page.Span:
         """The mean, linked to its runs."""
-        return number(self.value(method, part), self.runs)
+        return page.number(self.value(method, part), self.runs)
 
-    def cell(self, method: str, part: str) -> Text:
+    def cell(self, method: str, part: str) -> page.Text:
         """The mean for a table, with lowest and highest if there are several runs."""
         each = self.scores.get((part, method))
-        return mean_and_range(each, self.runs) if each else NOTHING
+        return page.mean_and_range(each, self.runs) if each else page.NOTHING
 
     def best_layer(self) -> str:
         """The layer that is best on the development part if all were scored there; may be empty."""
@@ -154,15 +120,17 @@ class Probe:
         part = "dev" if all(("dev", method) in self.scores for method in layers) else "test"
         return max(layers, key=lambda method: self.value(method, part), default="")
 
-    def layer_claim(self, name: str, upper: int, lower: int, rule: str = "") -> Iterator[Claim]:
+    def layer_claim(
+        self, name: str, upper: int, lower: int, rule: str = ""
+    ) -> Iterator[page.Claim]:
         """One layer above another on the test part."""
         keys = f"{rule}layer_{upper}", f"{rule}layer_{lower}"
         if all(("test", key) in self.scores for key in keys):
-            yield Claim(
+            yield page.Claim(
                 f"{name}, {self.label}: layer {upper} above layer {lower}"
                 f"{' by the nearest centroid' if rule else ''}",
                 self.value(keys[0]) > self.value(keys[1]),
-                versus(self.span(keys[0]), self.span(keys[1])),
+                page.text(self.span(keys[0]), " against ", self.span(keys[1])),
             )
 
 
@@ -176,48 +144,42 @@ def find_probes(records: Records, task: str) -> list[Probe]:
     names = [key[0] for key in found]
     probes = []
     for key, runs in sorted(found.items(), key=lambda i: (records.model_order(i[0][0]), i[0])):
-        results = set[str].intersection(*({*run.results} for run in runs))
-        scores = {
-            (match[1], match[3]): [float(run.results[name]) for run in runs]
-            for name in sorted(results)
-            if (match := FLAT.fullmatch(name))
-        }
-        label = _label(runs[0]) if names.count(key[0]) > 1 else key[0]
+        label, results = key[0], set[str].intersection(*({*run.results} for run in runs))
+        if names.count(label) > 1:
+            data_name = str(runs[0].record.get("data", {}).get("name", ""))
+            apart = " ".join(filter(None, [key[1], key[2][:8], data_name]))
+            label = f"{label} ({apart}, {runs[0].name})"
+        matches = (match for name in sorted(results) if (match := FLAT.fullmatch(name)))
+        scores = {(m[1], m[3]): [float(run.results[m[0]]) for run in runs] for m in matches}
         probes.append(Probe(label, tuple(runs), scores))
     return probes
 
 
-def _label(run: Run) -> str:
-    """The name of a model with several probes, and what sets this probe apart."""
-    apart = run.record.get("precision"), run.fingerprint[:8], run.record.get("data", {}).get("name")
-    return f"{run.elmo} ({' '.join(str(each) for each in apart if each)}, {run.name})"
-
-
-def table_5(records: Records) -> Section:
+def table_5(records: Records) -> page.Section:
     """Word senses."""
     probes = find_probes(records, "probe-wsd")
     claims = [claim for probe in probes for claim in _sense_claims(records, probe)]
     return _section(records, "senses", probes, claims, rules=_rules(probes))
 
 
-def table_6(records: Records) -> Section:
+def table_6(records: Records) -> page.Section:
     """Parts of speech."""
     probes = find_probes(records, "probe-pos")
     claims = [claim for probe in probes for claim in _tag_claims(records, probe)]
     return _section(records, "tags", probes, claims)
 
 
-def word_in_context(records: Records) -> Section:
+def word_in_context(records: Records) -> page.Section:
     """Does a word have the same meaning in two sentences?"""
     return _section(records, "wic", find_probes(records, "probe-wic"), [])
 
 
 def _section(
-    records: Records, name: str, probes: Sequence[Probe], claims: Sequence[Claim], **facts: str
-) -> Section:
+    records: Records, name: str, probes: Sequence[Probe], claims: Sequence[page.Claim], **facts: str
+) -> page.Section:
     """Figure, tables and claims of a probe."""
-    texts = PAPER[name]
-    blocks: list[Block] = [_table(texts, probe) for probe in probes]
+    texts = TEXTS[name]
+    blocks: list[page.Block] = [_table(texts, probe) for probe in probes]
     if probes and "picture" in texts:
         blocks.insert(0, _figure(records, texts, probes))
     missing = records.absent(texts["record"], {probe.model for probe in probes})
@@ -238,87 +200,82 @@ def _rules(probes: Sequence[Probe]) -> str:
     return ", or ".join(ways)
 
 
-def _table(texts: Mapping[str, Any], probe: Probe) -> Table:
+def _table(texts: Mapping[str, Any], probe: Probe) -> page.Table:
     """Scores by method and part, followed by what others published."""
-    rows: list[Row] = [
+    rows: list[page.Row] = [
         [_method(method), *(probe.cell(method, part) for part in probe.parts)]
         for method in probe.methods()
     ]
-    bilm = {f"the paper's biLM, layer {n}": {"test": v} for n, v in texts.get("layers", {}).items()}
-    for group, remark in (
-        (bilm, texts.get("layers_on", "")),
-        (texts.get("published", {}), "not rerun"),
-    ):
-        for name, values in group.items():
-            cells = (published(values[p], remark) if p in values else NOTHING for p in probe.parts)
-            rows.append([name, *cells])
+    layers = texts.get("layers", {}).items()
+    bilm = {f"the paper's biLM, layer {n}": {"test": value} for n, value in layers}
+    others = texts.get("published", {})
+    for name, values in {**bilm, **others}.items():
+        remark = "not rerun" if name in others else texts["layers_on"]
+        found = (values.get(part) for part in probe.parts)
+        rows.append([name, *(page.published(v, remark) if v else page.NOTHING for v in found)])
     head = ["method", *(SETS.get(part, part) for part in probe.parts)]
-    return Table(f"{texts['caption']}, {probe.label}.", head, rows)
+    return page.Table(f"{texts['caption']}, {probe.label}.", head, rows)
 
 
 def _method(name: str) -> str:
     if name.startswith(PLAIN):
         return f"{_method(name.removeprefix(PLAIN))}, plain"
-    return METHODS.get(name, name.replace("_", " "))
+    return str(METHODS.get(name, name.replace("_", " ")))
 
 
 def _ordered(names: set[str], known: Mapping[str, str]) -> list[str]:
     """Known names in their order, each followed by its plain version, then others."""
-    order = {name: number for number, name in enumerate(known)}
+    order = {name: n for n, name in enumerate(known)}
     return sorted(names, key=lambda n: (order.get(n.removeprefix(PLAIN), len(order)), len(n), n))
 
 
-def _figure(records: Records, texts: Mapping[str, Any], probes: Sequence[Probe]) -> Figure:
+def _figure(records: Records, texts: Mapping[str, Any], probes: Sequence[Probe]) -> page.Figure:
     """Methods of each model on the test part, and the paper's layers."""
     pictures, heading = {}, texts["picture"]
     for probe in probes:
         own = records.mark(probe.model)
         rows = [
-            PlotRow(_method(m), [("s0" if m in WITHOUT_VECTORS else own, probe.value(m))])
+            (_method(m), "s0" if m in WITHOUT_VECTORS else own, probe.value(m))
             for m in probe.methods("test")
         ]
-        rows += [PlotRow(f"paper, layer {n}", [("paper", float(v))]) for n, v in texts["layers"].items()]
+        rows += [(f"paper, layer {n}", "paper", float(v)) for n, v in texts["layers"].items()]
         name = f"{probe.runs[0].task.removeprefix('probe-')}-{slug(probe.label)}"
         legend = [(own, probe.model), ("s0", "no vectors"), ("paper", "the paper")]
         pictures[name] = dots(name, f"{heading}, {probe.label}", rows, legend)
-    return Figure(pictures, f"{heading}, by method; the scale does not start at zero.")
+    return page.Figure(pictures, f"{heading}, by method; the scale does not start at zero.")
 
 
-def _sense_claims(records: Records, probe: Probe) -> Iterator[Claim]:
+def _sense_claims(records: Records, probe: Probe) -> Iterator[page.Claim]:
     yield from probe.layer_claim("WSD", 2, 1)
     yield from probe.layer_claim("WSD", 2, 1, PLAIN)
     best, gain = probe.best_layer(), records.study.targets.get("wsd")
     floor = next((m for m in WITHOUT_VECTORS if ("test", m) in probe.scores), "")
     if floor and best and gain is not None:
-        yield Claim(
+        yield page.Claim(
             f"WSD, {probe.label}: best layer ({best.removeprefix('layer_')}) at least {gain:g} "
             f"points above the {METHODS[floor].removesuffix(' sense')} sense",
             probe.value(best) >= probe.value(floor) + gain,
-            versus(probe.span(best), probe.span(floor)),
+            page.text(probe.span(best), " against ", probe.span(floor)),
             is_paper=False,
         )
 
 
-def _tag_claims(records: Records, probe: Probe) -> Iterator[Claim]:
+def _tag_claims(records: Records, probe: Probe) -> Iterator[page.Claim]:
     yield from probe.layer_claim("POS", 1, 2)
     best, target = probe.best_layer(), records.study.targets.get("pos")
     if best and target is not None:
-        number = best.removeprefix("layer_")
-        yield Claim(
-            f"POS, {probe.label}: best single layer ({number}) at least {target:g} %",
-            probe.value(best) >= target,
-            probe.span(best),
-            is_paper=False,
-        )
+        layer = best.removeprefix("layer_")
+        what = f"POS, {probe.label}: best single layer ({layer}) at least {target:g} %"
+        yield page.Claim(what, probe.value(best) >= target, probe.span(best), is_paper=False)
 
 
-def intrinsic(records: Records) -> Section:
+def intrinsic(records: Records) -> page.Section:
     """How contextual each layer is."""
     found = records.of("probe-intrinsic")
-    blocks: list[Block] = []
+    blocks: list[page.Block] = []
     if found:
         pictures = _intrinsic_pictures(records, found)
-        blocks = [Figure(pictures, "How contextual each layer is.")]
+        blocks = [page.Figure(pictures, "How contextual each layer is.")]
         blocks += (_intrinsic_table(run) for run in found)
         blocks += (claim for run in found for claim in _intrinsic_claims(run))
     missing = records.absent("how contextual the layers are", {run.elmo for run in found})
@@ -334,70 +291,68 @@ def _by_layer(run: Run, measure: str) -> dict[int, float]:
 def _intrinsic_pictures(records: Records, found: Sequence[Run]) -> dict[str, str]:
     pictures = {}
     for measure, label in INTRINSIC.items():
-        lines = {run: _by_layer(run, measure) for run in found}
-        series = [
-            Series(run.elmo, records.mark(run.elmo), [(n, v, v, v) for n, v in line.items()])
-            for run, line in lines.items()
-            if line
-        ]
-        if series:
-            words = "; ".join(
-                f"{one.label} " + ", ".join(f"{y:.2f}" for _, y, _, _ in one.points)
-                for one in series
-            )
-            numbers = sorted({n for line in lines.values() for n in line})
+        lines = {run: line for run in found if (line := _by_layer(run, measure))}
+        series, words = [], []
+        for run, line in lines.items():
+            points = [(n, value, value, value) for n, value in line.items()]
+            series.append(Series(run.elmo, records.mark(run.elmo), points))
+            words.append(f"{run.elmo} " + ", ".join(f"{value:.2f}" for value in line.values()))
+        numbers = sorted({n for line in lines.values() for n in line})
+        if numbers:
+            name, description = f"intrinsic-{slug(measure)}", f"By layer: {'; '.join(words)}."
             ticks = [(float(n), f"layer {n}") for n in numbers]
-            name = f"intrinsic-{slug(measure)}"
             pictures[name] = curves(
-                name, label.capitalize(), f"By layer: {words}.", series, "", ticks, digits=1
+                name, label.capitalize(), description, series, "", ticks, digits=1
             )
     return pictures
 
 
-def _intrinsic_table(run: Run) -> Table:
+def _intrinsic_table(run: Run) -> page.Table:
     found = {measure: _by_layer(run, measure) for measure in INTRINSIC}
     numbers = sorted({n for line in found.values() for n in line})
-    rows: list[Row] = [
-        [INTRINSIC[measure], *(number(line[n], run, ".3f") if n in line else NOTHING
-                               for n in numbers)]
-        for measure, line in found.items()
-        if line
-    ]  # fmt: skip
+    rows: list[page.Row] = []
+    for measure, line in found.items():
+        cells = (page.number(line[n], run, ".3f") if n in line else page.NOTHING for n in numbers)
+        rows += [[INTRINSIC[measure], *cells]] if line else []
     head = ["measure", *(f"layer {n}" for n in numbers)]
-    return Table(f"How contextual each layer is, {run.elmo}.", head, rows)
+    return page.Table(f"How contextual each layer is, {run.elmo}.", head, rows)
 
 
-def _intrinsic_claims(run: Run) -> Iterator[Claim]:
+def _intrinsic_claims(run: Run) -> Iterator[page.Claim]:
     """Self-similarity, less what chance gives."""
     own, chance = _by_layer(run, "self_similarity"), _by_layer(run, "anisotropy")
     if {1, 2} <= own.keys() & chance.keys():
-        above, below = own[2] - chance[2], own[1] - chance[1]
-        yield Claim(
+        lower, upper = (page.number(own[n] - chance[n], run, ".3f") for n in (1, 2))
+        yield page.Claim(
             f"{run.elmo}: layer 2 more contextual than layer 1 (self-similarity beyond chance)",
-            above < below,
-            versus(number(above, run, ".3f"), number(below, run, ".3f")),
+            own[2] - chance[2] < own[1] - chance[1],
+            page.text(upper, " against ", lower),
             is_paper=False,
         )
 
 
-def table_7(records: Records) -> Section:
+def table_7(records: Records) -> page.Section:
     """Perplexity before and after tuning on a task's text."""
     found = records.of("tuned-perplexity")
-    rows: list[Row] = []
+    rows: list[page.Row] = []
     claims = []
     for run in found:
         texts = sorted(n.removesuffix("_before") for n in run.results if n.endswith("_before"))
         for text in (text for text in texts if f"{text}_after" in run.results):
             name = records.study.texts.get(text, text.replace("_", " "))
             values = [float(run.results[f"{text}_{when}"]) for when in ("before", "after")]
-            before, after = (number(value, run) for value in values)
-            rate = run.results.get(f"{text}_unknown_rate")
-            unknown = NOTHING if rate is None else percent(100 * float(rate), run, ".1f")
-            theirs = map(published, PAPER["perplexity"]["published"].get(text, ("–", "–")))
-            rows.append([name, run.elmo, before, after, unknown, *theirs])
+            before, after = (page.number(value, run) for value in values)
+            rate = float(run.results.get(f"{text}_unknown_rate", "nan"))
+            unknown = page.text(page.number(100 * rate, run, ".1f"), " %")
+            theirs = TEXTS["perplexity"]["published"].get(text, ("–", "–"))
+            rows.append([
+                name, run.elmo, before, after, page.NOTHING if isnan(rate) else unknown,
+                *map(page.published, theirs),
+            ])  # fmt: skip
             what = f"{name}, {run.elmo}: lower perplexity after tuning"
-            claims.append(Claim(what, values[1] < values[0], versus(after, before)))
+            figures = page.text(after, " against ", before)
+            claims.append(page.Claim(what, values[1] < values[0], figures))
     head = "text", "model", "before", "after", "unknown words", "the paper: before", "after"
-    table = Table("Table 7. Perplexity of held-out text of the tasks.", head, rows, 2)
+    table = page.Table("Table 7. Perplexity of held-out text of the tasks.", head, rows, 2)
     missing = records.absent("perplexity after tuning", {run.elmo for run in found})
     return records.section("perplexity", [table, *claims] if rows else [], missing)

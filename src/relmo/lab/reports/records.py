@@ -3,9 +3,8 @@
     read_runs(Path("experiments"))                                    -> list[Run]
     append_runs(Path("experiments/tasks.jsonl"), Path("finished"))    -> names of the runs added
 
-A line of a collection is `{"run": NAME, "record": {...}}`. NAME is the name of the run's folder, the
-record is its run.json unchanged, so that its checksum (the key `seal`) can still be verified.
-
+A line of a collection is `{"run": NAME, "record": {...}}`. NAME is the name of the run's folder,
+the record is its run.json unchanged, so that its checksum (the key `seal`) can still be verified.
 `report.toml` in the folder of runs describes the study that they belong to; it is optional.
 """
 
@@ -16,11 +15,12 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from importlib.resources import files
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from relmo.config import Settings, build
-from relmo.errors import ConfigError, RelmoError, WeightError
+from relmo.errors import ConfigError, WeightError
 from relmo.files import replacing
 from relmo.train.record import read_record, seal_of
 
@@ -33,30 +33,12 @@ ELMO_ONLY = "place", "layers", "l2", "elmo_dropout", "finetune"
 """Settings of a recipe's input that have no effect on a baseline."""
 NO_SETTING = "training.seed", "training.log_every", "training.checkpoint_every", "batch.share"
 """Keys of a recipe that do not change the model, or that the record repeats elsewhere."""
-
-
-class Task(NamedTuple):
-    """What the report says about a task of relmo."""
-
-    title: str
-    measure: str
-    """The score that decides."""
-    network: str
-    unit: str
-    """What one training example is."""
-
-
-TASKS = {
-    "squad": Task("Questions", "f1", "BiDAF with self-attention", "questions"),
-    "snli": Task("Entailment", "accuracy", "ESIM", "pairs"),
-    "srl": Task("Semantic roles", "f1", "8 highway LSTMs", "predicates"),
-    "coref": Task("Coreference", "f1", "span ranking", "documents"),
-    "ner": Task("Named entities", "f1", "biLSTM, CRF", "sentences"),
-    "sst": Task("Sentiment", "accuracy", "biattentive classification network", "sentences"),
-    "sst-phrases": Task("Sentiment", "accuracy", "biattentive classification network", "phrases"),
-    "pos": Task("Parts of speech", "accuracy", "biLSTM, CRF", "sentences"),
-}
-"""Tasks in the paper's order, followed by those that the paper does not have."""
+TEXTS: Mapping[str, Any] = tomllib.loads(
+    files("relmo.lab.reports").joinpath("texts.toml").read_text("utf-8")
+)
+"""Names of tasks and methods; by section its texts and what others published."""
+TASKS: Mapping[str, Mapping[str, str]] = TEXTS["tasks_of_relmo"]
+"""By task, in the paper's order: its title, the score that decides, the network, one example."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +68,7 @@ class Study(Settings):
     texts: Mapping[str, str] = field(default_factory=dict)
     """Names of the texts of Table 7."""
     notes: Mapping[str, str] = field(default_factory=dict)
-    """Sentences added to a section's introduction, by section; `about` is the whole report's."""
+    """Sentences added to introductions, by section; `report` is the introduction of it all."""
     added: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """By task (`all` for every task): settings that older recipes lack, with the value that those
     runs used."""
@@ -126,7 +108,7 @@ class Run:
 
     @property
     def order(self) -> str:
-        """Sort key: the path of its run.json, for a run in a collection as if that were a folder."""
+        """Sort key: the path of its run.json; a collection counts as a folder of runs."""
         path = self.path.with_suffix("") / self.name / "run.json" if self.line else self.path
         return path.as_posix()
 
@@ -138,7 +120,7 @@ class Run:
     @property
     def is_task(self) -> bool:
         """Whether it is a task's run with a score on the test part."""
-        return self.task in TASKS and f"test_{TASKS[self.task].measure}" in self.results
+        return self.task in TASKS and f"test_{TASKS[self.task]['measure']}" in self.results
 
     @property
     def elmo(self) -> str:
@@ -168,7 +150,7 @@ class Run:
 
     def score(self, part: ScoredPart) -> float:
         """The score that decides, for a task's run."""
-        return float(self.results[f"{part}_{TASKS[self.task].measure}"])
+        return float(self.results[f"{part}_{TASKS[self.task]['measure']}"])
 
     @cached_property
     def settings(self) -> dict[str, Any]:
@@ -201,11 +183,11 @@ def read_runs(folder: Path, study: Study | None = None) -> list[Run]:
         raise ConfigError(f"{folder} is not a folder; give a folder of runs")
     study = study or read_study(folder)
     runs, broken = [], []
-    for found in _find_runs(folder, study):
-        if isinstance(found, Run):
-            runs.append(found)
-        else:
-            broken.append(str(found))
+    for source in _sources(folder):
+        try:
+            runs.append(_load(*source, study))
+        except WeightError as error:
+            broken.append(str(error))
     if broken:
         raise WeightError("\n".join(broken))
     if not runs:
@@ -220,67 +202,56 @@ def append_runs(collection: Path, folder: Path) -> list[str]:
 
     Args:
         collection: a .jsonl file. Runs that it already contains are skipped.
-        folder: every run.json below it is read.
+        folder: all runs below it are added.
 
     Returns:
         Names of the runs that were added.
     """
-    lines = collection.read_text(encoding="utf-8") if collection.is_file() else ""
-    have = {json.loads(line)["run"]: json.loads(line)["record"] for line in lines.splitlines()}
+    text = collection.read_text(encoding="utf-8") if collection.is_file() else ""
+    lines = enumerate(text.splitlines(), 1)
+    have = {run.name: run for run in (_load(collection, *line, Study()) for line in lines)}
     added = []
     for run in read_runs(folder):
         if run.name not in have:
             added.append(run.name)
-            have[run.name] = run.record
+            have[run.name] = run
             entry = {"run": run.name, "record": run.record}
-            lines += json.dumps(entry, separators=(",", ":")) + "\n"
-        elif have[run.name]["seal"] != run.record["seal"]:
+            text += json.dumps(entry, separators=(",", ":")) + "\n"
+        elif have[run.name].record["seal"] != run.record["seal"]:
             raise ConfigError(f"{collection} already contains another run named {run.name!r}")
     with replacing(collection) as temporary:
-        temporary.write_text(lines, encoding="utf-8")
+        temporary.write_text(text, encoding="utf-8")
     return added
 
 
-def _find_runs(folder: Path, study: Study) -> Iterator[Run | RelmoError]:
-    """Every run below a folder, or the error of one that cannot be used."""
-    for path in sorted(folder.rglob("run.json")):
-        try:
-            yield _complete(Run(path, read_record(path), path.parent.name, study=study))
-        except WeightError as error:
-            yield error
-    for path in sorted(folder.rglob("*.jsonl")):
+def _sources(folder: Path) -> Iterator[tuple[Path, int, str]]:
+    """File of each record below a folder and, in a collection, number and text of its line."""
+    yield from ((path, 0, "") for path in folder.rglob("run.json"))
+    for path in folder.rglob("*.jsonl"):
         with path.open(encoding="utf-8", errors="replace") as file:
-            if file.read(len(START)) != START:
-                continue
-            file.seek(0)
-            for number, line in enumerate(file, 1):
-                try:
-                    entry = _parse(line, f"{path}, line {number}")
-                    run = Run(path, entry["record"], entry["run"], number, study)
-                    yield _complete(run)
-                except WeightError as error:
-                    yield error
+            if file.read(len(START)) == START:
+                file.seek(0)
+                yield from ((path, number, line) for number, line in enumerate(file, 1))
 
 
-def _parse(line: str, where: str) -> dict[str, Any]:
-    """A line of a collection, with the record's checksum verified."""
-    try:
-        entry: dict[str, Any] = json.loads(line)
-        record = entry["record"]
-        is_intact = record["seal"] == seal_of(record) and isinstance(entry["run"], str)
-    except (ValueError, KeyError, TypeError) as error:
-        raise WeightError(f"{where}: not a run and its record ({error!r})") from error
-    if not is_intact:
-        raise WeightError(
-            f"{where}: the checksum does not match: the record was changed after the run; run again"
-        )
-    return entry
-
-
-def _complete(run: Run) -> Run:
-    """The run, if its record has everything that a task's record needs."""
-    lost = [key for key in NEEDED if key not in run.record] if run.task in TASKS else []
+def _load(path: Path, number: int, line: str, study: Study) -> Run:
+    """The run of a source; WeightError if its record is not intact and complete."""
+    where = f"{path}, line {number}" if number else str(path)
+    if number:
+        try:
+            entry = json.loads(line)
+            name, record, checksum = str(entry["run"]), entry["record"], entry["record"]["seal"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise WeightError(f"{where}: not a run and its record ({error!r})") from error
+        if checksum != seal_of(record):
+            raise WeightError(
+                f"{where}: the checksum does not match: the record was changed after the run; run "
+                f"again"
+            )
+    else:
+        name, record = path.parent.name, read_record(path)
+    run = Run(path, record, name, number, study)
+    lost = [key for key in NEEDED if key not in record] if run.task in TASKS else []
     if lost:
-        where = f"{run.path}, line {run.line}" if run.line else str(run.path)
         raise WeightError(f"{where}: a record of {run.task!r} without {', '.join(lost)}; run again")
     return run

@@ -9,21 +9,7 @@ from html import escape, unescape
 from importlib.resources import files
 from itertools import groupby
 
-from relmo.lab.reports.blocks import (
-    Block,
-    Caveat,
-    Claim,
-    Details,
-    Figure,
-    Missing,
-    Paragraph,
-    Row,
-    Section,
-    Span,
-    Table,
-    Text,
-    spans_of,
-)
+from relmo.lab.reports import page
 from relmo.lab.reports.records import Run
 
 NOT_THEIRS = "not in the paper"
@@ -32,38 +18,49 @@ SHORT, LONG = 16, 32
 """Characters of a cell that stays on one line, and of one that needs a wide column."""
 
 
+LISTS = {
+    page.Claim: '<ul class="claims">\n{}\n</ul>',
+    page.Missing: '<div class="missing">\n<p>Missing:</p>\n<ul>\n{}\n</ul>\n</div>',
+    page.Caveat: '<div class="missing">\n<p>Keep in mind:</p>\n<ul>\n{}\n</ul>\n</div>',
+}
+"""How HTML shows adjacent blocks of a kind."""
+EMPHASIS = {"strong": "strong", "paper": "i", "weak": "small"}
+
+
 class Renderer(ABC):
     """Blocks as text of one format."""
 
     def __init__(self, link: Callable[[Run], str]) -> None:
         self.link = link
 
-    def text(self, text: Text) -> str:
+    def text(self, text: page.Text) -> str:
         """Spans, one after the other."""
-        return "".join(self.span(span) for span in spans_of(text))
+        return "".join(self.span(span) for span in page.text(text))
 
-    def blocks(self, blocks: Iterable[Block]) -> list[str]:
+    def blocks(self, blocks: Iterable[page.Block]) -> list[str]:
         """Blocks in order; adjacent claims form a list, and so do adjacent remarks."""
         grouped = groupby(blocks, type)
         return [self.group(kind, [self.block(block) for block in own]) for kind, own in grouped]
 
     @abstractmethod
-    def span(self, span: Span) -> str:
+    def span(self, span: page.Span) -> str:
         """A piece of text with its link and emphasis."""
 
     @abstractmethod
-    def block(self, block: Block) -> str:
+    def block(self, block: page.Block) -> str:
         """One block."""
 
     @abstractmethod
-    def group(self, kind: type[Block], shown: Sequence[str]) -> str:
+    def group(self, kind: type[page.Block], shown: Sequence[str]) -> str:
         """Adjacent blocks of one kind, each already rendered."""
 
 
 class Markdown(Renderer):
     """GitHub's Markdown."""
 
-    def report(self, title: str, before: Sequence[Block], sections: Sequence[Section]) -> str:
+    def report(
+        self, title: str, before: Sequence[page.Block], sections: Sequence[page.Section]
+    ) -> str:
         """The whole report."""
         parts = [f"# {title}", *self.blocks(before)]
         for section in sections:
@@ -71,42 +68,42 @@ class Markdown(Renderer):
             parts += [f"*The paper:* {_escaped(section.paper)}", *self.blocks(section.blocks)]
         return "\n\n".join(parts) + "\n"
 
-    def group(self, kind: type[Block], shown: Sequence[str]) -> str:
+    def group(self, kind: type[page.Block], shown: Sequence[str]) -> str:
         """List items on adjacent lines, other blocks as paragraphs."""
-        return ("\n" if kind in (Claim, Missing, Caveat) else "\n\n").join(shown)
+        return ("\n" if kind in (page.Claim, page.Missing, page.Caveat) else "\n\n").join(shown)
 
-    def block(self, block: Block) -> str:
+    def block(self, block: page.Block) -> str:
         """One block."""
         match block:
-            case Paragraph():
+            case page.Paragraph():
                 return self.text(block.text)
-            case Missing():
+            case page.Missing():
                 return f"- Missing: {_escaped(block.text)}"
-            case Caveat():
+            case page.Caveat():
                 return f"- Note: {_escaped(block.text)}"
-            case Claim():
+            case page.Claim():
                 source = "" if block.is_paper else f" ({NOT_THEIRS})"
                 figures = self.text(block.figures)
                 return f"- {_escaped(block.what)}: **{block.verdict}**, {figures}{source}"
-            case Table():
+            case page.Table():
                 return self._table(block)
-            case Figure():
+            case page.Figure():
                 titles = {n: re.search(r"<title[^>]*>(.*?)<", p) for n, p in block.pictures.items()}
                 pictures = (f"![{unescape(t[1])}]({n}.svg)" for n, t in titles.items() if t)
                 return "\n".join(pictures) + f"\n\n*{_escaped(block.caption)}*"
-            case Details():
+            case page.Details():
                 inner = "\n\n".join(self.blocks(block.blocks))
                 summary = _escaped(block.summary)
                 return f"<details><summary>{summary}</summary>\n\n{inner}\n\n</details>"
 
-    def _table(self, table: Table) -> str:
+    def _table(self, table: page.Table) -> str:
         sides = ["---"] * table.num_words + ["---:"] * (len(table.head) - table.num_words)
         lines = [[_escaped(cell) for cell in table.head], sides]
         lines += [["" if cell is None else self.text(cell) for cell in row] for row in table.rows]
         rows = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
         return f"**{_escaped(table.caption)}**\n\n{rows}"
 
-    def span(self, span: Span) -> str:
+    def span(self, span: page.Span) -> str:
         """Text, linked to its record or a section, bold or in italics."""
         shown = _escaped(span.text)
         if span.run is not None:
@@ -124,14 +121,9 @@ def _escaped(text: str) -> str:
 class Html(Renderer):
     """One page that loads nothing from elsewhere."""
 
-    LISTS = {
-        Claim: '<ul class="claims">\n{}\n</ul>',
-        Missing: '<div class="missing">\n<p>Missing:</p>\n<ul>\n{}\n</ul>\n</div>',
-        Caveat: '<div class="missing">\n<p>Keep in mind:</p>\n<ul>\n{}\n</ul>\n</div>',
-    }
-    MARKS = {"strong": "strong", "paper": "i", "weak": "small"}
-
-    def report(self, title: str, before: Sequence[Block], sections: Sequence[Section]) -> str:
+    def report(
+        self, title: str, before: Sequence[page.Block], sections: Sequence[page.Section]
+    ) -> str:
         """The whole page."""
         own = files("relmo.lab.reports")
         style = "".join(own.joinpath(f"{n}.css").read_text("utf-8") for n in ("picture", "page"))
@@ -144,7 +136,7 @@ class Html(Renderer):
             "</main>\n</body>\n</html>\n",
         ])  # fmt: skip
 
-    def _section(self, section: Section) -> str:
+    def _section(self, section: page.Section) -> str:
         return "\n".join([
             f'<section id="{section.name}" aria-labelledby="{section.name}-head">',
             f'<h2 id="{section.name}-head">{escape(section.title)}</h2>',
@@ -153,41 +145,41 @@ class Html(Renderer):
             "</section>",
         ])  # fmt: skip
 
-    def group(self, kind: type[Block], shown: Sequence[str]) -> str:
+    def group(self, kind: type[page.Block], shown: Sequence[str]) -> str:
         """Claims and remarks in a list, other blocks as they are."""
-        return self.LISTS.get(kind, "{}").replace("{}", "\n".join(shown))
+        return LISTS.get(kind, "{}").replace("{}", "\n".join(shown))
 
-    def block(self, block: Block) -> str:
+    def block(self, block: page.Block) -> str:
         """One block."""
         match block:
-            case Paragraph():
+            case page.Paragraph():
                 return f"<p>{self.text(block.text)}</p>"
-            case Missing() | Caveat():
+            case page.Missing() | page.Caveat():
                 return f"<li>{escape(block.text)}</li>"
-            case Claim():
+            case page.Claim():
                 verdict = f'<b class="{block.verdict}">{block.verdict}</b>'
                 source = "" if block.is_paper else f" <small>({NOT_THEIRS})</small>"
                 figures = self.text(block.figures)
                 return f"<li>{escape(block.what)}: {verdict}, {figures}{source}</li>"
-            case Table():
+            case page.Table():
                 return self._table(block)
-            case Figure():
+            case page.Figure():
                 pictures = "\n".join(block.pictures.values())
                 return (
                     f'<figure>\n<div class="pictures">\n{pictures}\n</div>\n'
                     f"<figcaption>{escape(block.caption)}</figcaption>\n</figure>"
                 )
-            case Details():
+            case page.Details():
                 inner = "\n".join(self.blocks(block.blocks))
                 return f"<details>\n<summary>{escape(block.summary)}</summary>\n{inner}\n</details>"
 
-    def _table(self, table: Table) -> str:
+    def _table(self, table: page.Table) -> str:
         """A table in a box that scrolls; rows under one first cell form a body."""
         head = "".join(
             f'<th scope="col"{_side(n, table)}>{escape(cell)}</th>'
             for n, cell in enumerate(table.head)
         )
-        bodies: list[list[Row]] = []
+        bodies: list[list[page.Row]] = []
         for row in table.rows:
             if row[0] is None and bodies:
                 bodies[-1].append(row)
@@ -202,7 +194,7 @@ class Html(Renderer):
             "</table>\n</div>",
         ])  # fmt: skip
 
-    def _body(self, rows: Sequence[Row], table: Table) -> str:
+    def _body(self, rows: Sequence[page.Row], table: page.Table) -> str:
         lines = []
         for row in rows:
             cells = []
@@ -219,7 +211,7 @@ class Html(Renderer):
             lines.append(f"<tr>{''.join(cells)}</tr>")
         return "<tbody>\n" + "\n".join(lines) + "\n</tbody>"
 
-    def span(self, span: Span) -> str:
+    def span(self, span: page.Span) -> str:
         """Text, linked to its record or a section, with its tooltip."""
         shown, title = escape(span.text), f' title="{escape(span.title)}"' if span.title else ""
         where = f"#{span.anchor}" if span.anchor else ""
@@ -231,16 +223,16 @@ class Html(Renderer):
             shown = f'<a href="{escape(where)}"{title}{label}>{shown}</a>'
         elif title:
             shown = f"<span{title}>{shown}</span>"
-        mark = self.MARKS.get(span.kind)
+        mark = EMPHASIS.get(span.kind)
         return f"<{mark}>{shown}</{mark}>" if mark else shown
 
 
-def _side(column: int, table: Table) -> str:
+def _side(column: int, table: page.Table) -> str:
     """Class of a column of numbers."""
     return "" if column < table.num_words else ' class="n"'
 
 
-def _width(cell: Text) -> str:
+def _width(cell: page.Text) -> str:
     """Class of a cell of words: short ones stay on one line, long ones get a wide column."""
-    letters = sum(len(span.text) for span in spans_of(cell))
+    letters = sum(len(span.text) for span in page.text(cell))
     return f' class="{"s" if letters <= SHORT else "w" if letters > LONG else "m"}"'

@@ -16,26 +16,13 @@ from urllib.parse import quote
 
 from relmo.errors import ConfigError
 from relmo.files import make_folder, replacing
-from relmo.lab.reports import efficiency, layers, probes, tasks
-from relmo.lab.reports.blocks import (
-    NOTHING,
-    Block,
-    Claim,
-    Details,
-    Figure,
-    Paragraph,
-    Section,
-    Span,
-    Table,
-    Text,
-    join,
-)
+from relmo.lab.reports import efficiency, layers, page, probes, tasks
 from relmo.lab.reports.groups import Records
 from relmo.lab.reports.plots import standalone
-from relmo.lab.reports.records import Run
+from relmo.lab.reports.records import TEXTS, Run
 from relmo.lab.reports.render import Html, Markdown
 
-TITLE = "ELMo's analyses, run again"
+TITLE = TEXTS["report"]["title"]
 SECTIONS = (
     tasks.table_1, layers.table_2, layers.table_3, efficiency.figure_1, layers.figure_2,
     probes.table_4, probes.table_5, probes.table_6, probes.word_in_context, probes.intrinsic,
@@ -81,7 +68,7 @@ def make_report(runs: Path, output: Path) -> dict[str, str]:
     return _render(records, sections_of(records), output)
 
 
-def sections_of(records: Records) -> list[Section]:
+def sections_of(records: Records) -> list[page.Section]:
     """All sections in the report's order; one without records says so."""
     return [section(records) for section in SECTIONS]
 
@@ -100,7 +87,7 @@ def _pictures_of(output: Path) -> set[str]:
     return set()
 
 
-def _render(records: Records, sections: Sequence[Section], output: Path) -> dict[str, str]:
+def _render(records: Records, sections: Sequence[page.Section], output: Path) -> dict[str, str]:
     here = output.resolve()
 
     def link(run: Run) -> str:
@@ -108,7 +95,7 @@ def _render(records: Records, sections: Sequence[Section], output: Path) -> dict
         return f"{path}#L{run.line}" if run.line else path
 
     before = _before(records, sections)
-    figures = (b for section in sections for b in section.blocks if isinstance(b, Figure))
+    figures = (b for section in sections for b in section.blocks if isinstance(b, page.Figure))
     return {
         "report.md": Markdown(link).report(TITLE, before, sections),
         "index.html": Html(link).report(TITLE, before, sections),
@@ -116,37 +103,29 @@ def _render(records: Records, sections: Sequence[Section], output: Path) -> dict
     }
 
 
-def _before(records: Records, sections: Sequence[Section]) -> list[Block]:
+def _before(records: Records, sections: Sequence[page.Section]) -> list[page.Block]:
     """What the report is, which claims hold, and which records it does not show."""
-    about = (
-        "The tables and figures of Peters et al., Deep contextualized word representations (2018), "
-        f"from {len(records.runs)} run records whose checksums match, and nothing else."
-        f"{' '.join(['', *records.note('about')])} Every number of ours links to the record of its run; a mean "
-        "links to the first of its runs, and the seeds of Table 1 to each. Settings with three "
-        "seeds take precedence over those with fewer, and among them the development part "
-        "chooses. Figures in italics are published ones; “not rerun” marks those of systems that "
-        "are not part of relmo, such as CoVe and context2vec. A verdict is yes or no by the means, "
-        "however small the difference; it says if the ranges of the seeds overlap, or if there is "
-        "one seed."
-    )
     head = "part", "findings that hold", "others that hold", "what the paper found"
-    rows = [[Span(s.title, anchor=s.name), *_held(s), s.paper] for s in sections]
+    rows = [[page.Span(s.title, anchor=s.name), *_held(s), s.paper] for s in sections]
+    blocks: list[page.Block] = [
+        records.introduction("report", count=str(len(records.runs))),
+        page.Table("What held, and what did not.", head, rows, 4),
+    ]
     unused = [run for run in records.runs if not run.is_task and run.task not in OTHER_TASKS]
-    blocks: list[Block] = [Paragraph(about), Table("What held, and what did not.", head, rows, 4)]
     if unused:
-        named = (Span(f"{run.name} ({run.task or 'no task'})", run) for run in unused)
+        named = (page.Span(f"{run.name} ({run.task or 'no task'})", run) for run in unused)
         count = "1 record is" if len(unused) == 1 else f"{len(unused)} records are"
-        blocks.append(Details(f"{count} not shown", [Paragraph(join(named))]))
+        blocks.append(page.Details(f"{count} not shown", [page.Paragraph(page.join(named))]))
     return blocks
 
 
-def _held(section: Section) -> list[Text]:
+def _held(section: page.Section) -> list[page.Text]:
     """How many of the paper's claims hold, and how many others."""
-    if not any(isinstance(block, Table) for block in section.blocks):
-        return [Span("no records yet", kind="weak"), NOTHING]
-    return [_count([c for c in section.claims if c.is_paper is which]) for which in (True, False)]
-
-
-def _count(claims: Sequence[Claim]) -> Text:
-    held = sum(claim.holds for claim in claims)
-    return Span(f"{held} of {len(claims)}", kind="strong") if claims else NOTHING
+    if not any(isinstance(block, page.Table) for block in section.blocks):
+        return [page.Span("no records yet", kind="weak"), page.NOTHING]
+    counts: list[page.Text] = []
+    for is_paper in (True, False):
+        own = [claim.holds for claim in section.claims if claim.is_paper is is_paper]
+        shown = page.Span(f"{sum(own)} of {len(own)}", kind="strong")
+        counts.append(shown if own else page.NOTHING)
+    return counts

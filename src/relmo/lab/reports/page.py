@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from statistics import fmean
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from relmo.lab.reports.records import Run
 
 SpanKind = Literal["", "strong", "paper", "weak"]
-PAPER: Mapping[str, Any] = tomllib.loads(
-    files("relmo.lab.reports").joinpath("paper.toml").read_text("utf-8")
-)
-"""By section: its title, what the paper found, an introduction, and published figures."""
 
 
 @dataclass(frozen=True)
@@ -121,11 +115,15 @@ class Section:
         return [block for block in self.blocks if isinstance(block, Claim)]
 
 
-def spans_of(text: Text) -> list[Span]:
-    """Any text as spans."""
-    if isinstance(text, str):
-        return [Span(text)]
-    return [text] if isinstance(text, Span) else list(text)
+def text(*parts: Text) -> list[Span]:
+    """Parts, one after the other."""
+    found: list[Span] = []
+    for part in parts:
+        if isinstance(part, str):
+            found.append(Span(part))
+        else:
+            found += [part] if isinstance(part, Span) else part
+    return found
 
 
 def number(value: float, runs: Run | Iterable[Run], form: str = ".2f", kind: SpanKind = "") -> Span:
@@ -135,20 +133,10 @@ def number(value: float, runs: Run | Iterable[Run], form: str = ".2f", kind: Spa
     return Span(format(value, form), every[0], f"from {named}" if every[1:] else named, kind)
 
 
-def percent(value: float, runs: Run | Iterable[Run], form: str, kind: SpanKind = "") -> list[Span]:
-    """`12.3 %`."""
-    return [number(value, runs, form, kind), Span(" %")]
-
-
 def mean_and_range(values: Sequence[float], runs: Sequence[Run]) -> list[Span]:
     """`90.03 89.8–90.2`: the mean over runs, with lowest and highest if there are several."""
-    spread = [Span(" "), *extremes(values, runs, ".1f", "weak")] if runs[1:] else []
-    return [number(fmean(values), runs), *spread]
-
-
-def versus(first: Span, second: Span) -> list[Span]:
-    """`67.1 against 65.9`."""
-    return [first, Span(" against "), second]
+    mean = number(fmean(values), runs)
+    return text(mean, " ", extremes(values, runs, ".1f", "weak")) if runs[1:] else [mean]
 
 
 def extremes(
@@ -167,8 +155,4 @@ def published(figure: str, remark: str = "") -> list[Span]:
 
 def join(texts: Iterable[Text], between: str = ", ") -> list[Span]:
     """Texts with a separator between them."""
-    found: list[Span] = []
-    for text in texts:
-        found += [Span(between)] if found else []
-        found += spans_of(text)
-    return found
+    return text(*(part for each in texts for part in (between, each)))[1:]
