@@ -196,7 +196,7 @@ def _updates(records: Records) -> Iterator[page.Block]:
             found = _with_curves(own)
             if found:
                 group, apart = found
-                which = page.text(label, page.Span(f" ({apart})" if apart else "", kind="weak"))
+                which = page.text(label, page.weak(f" ({apart})" if apart else ""))
                 row, claim = _compare_updates(name, baseline, group)
                 rows.append([name, which, *row])
                 claims += [claim] if dataset.task == "srl" else []  # where the paper states it
@@ -205,11 +205,7 @@ def _updates(records: Records) -> Iterator[page.Block]:
     if not rows:
         yield page.Missing("No curves in the records, so no updates to the baseline's best score.")
         return
-    head = (
-        "task", "model", "baseline's best, development", "its updates", "updates to equal it",
-        "fewer by",
-    )  # fmt: skip
-    yield page.Table("Updates until the baseline's best score, all training data.", head, rows, 2)
+    yield page.table("updates", rows)
     yield from claims
     if silent:
         yield page.Missing(f"No curves in the records of {'; '.join(silent)}.")
@@ -250,7 +246,7 @@ def _compare_updates(
     if reached:
         part = "" if are_all else f" in {len(reached)} of {len(steps)} runs"
         ours = page.number(fmean(reached), group.runs, ",.0f")
-        count = [ours, page.Span(part, kind="weak")]
+        count = page.text(ours, page.weak(part))
         less = page.number(100 * (1 - fmean(reached) / needed), group.runs, ".0f")
         fewer = page.text(less, " %")
     claim = page.Claim(

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 
 from relmo.lab.reports import page
 from relmo.lab.reports.records import (
@@ -28,19 +28,18 @@ from relmo.lab.reports.records import (
     read_study,
 )
 
-BOUNDS = {
-    "training.steps": "updates", "training.epochs": "epochs", "training.minutes": "minutes",
-}  # fmt: skip
+BOUNDS: Mapping[str, str] = TEXTS["bounds"]
 """Settings that limit a training, and what they count."""
 ENOUGH_SEEDS = 3
 """Settings tried with fewer seeds than this never replace ones that have as many."""
-PLACES = {"input": "input", "both": "input and output", "output": "output"}
+PLACES: Mapping[str, str] = TEXTS["places"]["variants"]
 
 
-@dataclass(frozen=True, order=True)
-class Dataset:
+class Dataset(NamedTuple):
     """A task on certain files."""
 
+    rank: int
+    """Position of the task in the paper's order."""
     task: str
     name: str
     digest: str
@@ -51,12 +50,7 @@ class Dataset:
         """The data set that a run used."""
         data = run.record["data"]
         digest = "".join(file["sha256"][:8] for _, file in sorted(data.get("files", {}).items()))
-        return cls(run.task, str(data["name"]), digest)
-
-    @property
-    def order(self) -> tuple[int, str, str]:
-        """Sort key: the paper's order of tasks."""
-        return [*TASKS].index(self.task), self.name, self.digest
+        return cls([*TASKS].index(run.task), run.task, str(data["name"]), digest)
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,6 +75,11 @@ class Group:
         """Mean score over the seeds."""
         return fmean(self.scores(part))
 
+    def seeds(self) -> page.Text:
+        """Each seed, linked to its run."""
+        tips = [(run, f"seed {run.seed}: {run.score('test'):.2f}") for run in self.runs]
+        return page.join((page.Span(str(run.seed), run, tip) for run, tip in tips), " ")
+
     def cell(self, part: ScoredPart) -> page.Text:
         """Mean over seeds for a table, with lowest and highest if there are several."""
         return page.mean_and_range(self.scores(part), self.runs)
@@ -92,7 +91,7 @@ class Group:
         remark = " (seeds overlap)" if max(lower) >= min(higher) else ""
         if 1 in (len(lower), len(higher)):
             remark = " (one seed)"
-        return page.text(above, " against ", below, page.Span(remark, kind="weak"))
+        return page.text(above, " against ", below, page.weak(remark))
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,16 +123,15 @@ class Records:
             if run.is_task:
                 vectors = (run.record.get("vectors") or {}).get("sha256", "")
                 model = run.elmo, run.fingerprint, vectors
-                parts = vars(Dataset.of(run)), *model, run.share, run.settings
+                parts = Dataset.of(run), *model, run.share, run.settings
                 found.setdefault(json.dumps(parts, sort_keys=True), {}).setdefault(run.seed, run)
         each = [tuple(own[seed] for seed in sorted(own)) for _, own in sorted(found.items())]
         groups = [Group(Dataset.of(own[0]), own[0].elmo, own[0].share, own) for own in each]
-        return sorted(groups, key=lambda g: (*g.dataset.order, self.model_order(g.elmo)))
+        return sorted(groups, key=lambda g: (g.dataset, self.model_order(g.elmo)))
 
     def datasets(self, keep: Callable[[Group], bool] = lambda _: True) -> list[Dataset]:
         """Data sets of the groups to keep, in the paper's order of tasks."""
-        found = {group.dataset for group in self.groups if keep(group)}
-        return sorted(found, key=lambda dataset: dataset.order)
+        return sorted({group.dataset for group in self.groups if keep(group)})
 
     def select(
         self,
@@ -212,13 +210,9 @@ class Records:
     def section(
         self, name: str, blocks: Sequence[page.Block], missing: Iterable[page.Block], **facts: str
     ) -> page.Section:
-        """A section with its texts; if it has blocks, an introduction precedes them.
+        """A section with its texts; an introduction, which may contain facts, precedes its blocks.
 
-        Args:
-            name: key in texts.toml, and anchor.
-            blocks: what it shows.
-            missing: what it does not show.
-            facts: values for the introduction.
+        It is left out if there is nothing to introduce. `missing` are blocks of what is not shown.
         """
         texts = TEXTS[name]
         shown = [self.introduction(name, **facts), *blocks] if blocks else []

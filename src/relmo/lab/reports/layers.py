@@ -10,14 +10,13 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
+from typing import Any
 
 from relmo.lab.reports import page
 from relmo.lab.reports.groups import ENOUGH_SEEDS, PLACES, Dataset, Group, Records, listed, slug
 from relmo.lab.reports.plots import heat_map
 from relmo.lab.reports.records import TEXTS, Run, ScoredPart
 
-WEIGHTINGS = {"top": "top layer only", "1": "λ = 1", "0.1": "λ = 0.1", "0.01": "λ = 0.01",
-              "0.001": "λ = 0.001", "0": "λ = 0"}  # fmt: skip
 PARTS: tuple[tuple[ScoredPart, str], ...] = ("dev", "development"), ("test", "test")
 MIX_PLACES = "input", "output"
 
@@ -34,33 +33,30 @@ class Family:
 
 def table_2(records: Records) -> page.Section:
     """Layer weighting."""
-
-    def weighting(group: Group) -> str:
-        is_top = group.settings["input.layers"] == "top"
-        return "top" if is_top else f"{group.settings['input.l2']:g}"
-
-    families = find_families(records, ("input.layers", "input.l2"), weighting)
-    blocks: list[page.Block] = []
-    if families:
-        blocks = [_table(records, "Table 2. Layers and their weights.", families, WEIGHTINGS)]
-        blocks += (claim for family in families for claim in _weight_claims(records, family))
-    wanted = {key: name for key, name in WEIGHTINGS.items() if key != "0"}
-    return records.section("layers", blocks, _gaps(records, families, wanted, "λ or layers"))
+    return _section(records, "layers", ("input.layers", "input.l2"), _weight_claims)
 
 
 def table_3(records: Records) -> page.Section:
     """Placement."""
-    families = find_families(records, ("input.place",), lambda g: str(g.settings["input.place"]))
+    return _section(records, "places", ("input.place",), _place_claims)
+
+
+def _section(
+    records: Records,
+    name: str,
+    keys: Sequence[str],
+    claims: Callable[[Records, Family], Iterator[page.Claim]],
+) -> page.Section:
+    """A comparison of runs that differ only in some settings."""
+    families = find_families(records, keys)
     blocks: list[page.Block] = []
     if families:
-        blocks = [_table(records, "Table 3. Where ELMo is added.", families, PLACES)]
-        blocks += (claim for family in families for claim in _place_claims(records, family))
-    return records.section("places", blocks, _gaps(records, families, PLACES, "place"))
+        blocks = [_table(records, TEXTS[name], families)]
+        blocks += (claim for family in families for claim in claims(records, family))
+    return records.section(name, blocks, _gaps(records, TEXTS[name], families))
 
 
-def find_families(
-    records: Records, keys: Sequence[str], variant: Callable[[Group], str]
-) -> list[Family]:
+def find_families(records: Records, keys: Sequence[str]) -> list[Family]:
     """For each data set and model the family that is shown, if there is one."""
     found = []
     for dataset in records.datasets():
@@ -70,7 +66,10 @@ def find_families(
             for group in records.select(dataset, model):
                 rest = {k: v for k, v in group.settings.items() if k not in keys}
                 own = families.setdefault(json.dumps(rest, sort_keys=True), {})
-                own.setdefault(variant(group), group)  # the best one comes first
+                values = [group.settings.get(key) for key in keys]
+                variant = "top" if "top" in values else values[-1]
+                name = variant if isinstance(variant, str) else f"{variant:g}"
+                own.setdefault(name, group)  # the best one comes first
             largest = max(families.values(), key=len, default={})
             if len(largest) > 1:
                 found.append(Family(dataset, model, _alike(baselines, largest), largest))
@@ -87,13 +86,10 @@ def _alike(baselines: Sequence[Group], variants: Mapping[str, Group]) -> Group |
     return baselines[0] if baselines else None
 
 
-def _table(
-    records: Records, caption: str, families: Sequence[Family], columns: Mapping[str, str]
-) -> page.Table:
+def _table(records: Records, texts: Mapping[str, Any], families: Sequence[Family]) -> page.Table:
     """Development and test scores of each family, and the paper's below them."""
     seen = {name for family in families for name in family.variants}
-    shown = [name for name in columns if name in seen or name != "0"]
-    others = TEXTS["places" if columns is PLACES else "layers"]["published"]
+    shown = [name for name in texts["variants"] if name in seen or name != "0"]
     rows: list[page.Row] = []
     for family in families:
         name: str | None = f"{records.title(family.dataset)}{_place(family)}"
@@ -105,13 +101,13 @@ def _table(
             cells = [group.cell(part) if group else page.NOTHING for group in every]
             rows.append([name, f"{records.model_name(family.elmo)}, {label}", seeds, *cells])
             name = None
-        theirs = others.get(family.dataset.task)
+        theirs = texts["published"].get(family.dataset.task)
         if theirs:
             found = (theirs.get(column) for column in ["baseline", *shown])
             cells = [page.published(figure) if figure else page.NOTHING for figure in found]
             rows.append([None, "the paper, development", page.NOTHING, *cells])
-    head = ["task", "model, part", "seeds", "baseline", *(columns[n] for n in shown)]
-    return page.Table(caption, head, rows, 2)
+    head = ["task", "model, part", "seeds", "baseline", *(texts["variants"][n] for n in shown)]
+    return page.Table(texts["caption"], head, rows, 2)
 
 
 def _place(family: Family) -> str:
@@ -156,19 +152,21 @@ def _claim(
 
 
 def _gaps(
-    records: Records, families: Sequence[Family], wanted: Mapping[str, str], what: str
+    records: Records, texts: Mapping[str, Any], families: Sequence[Family]
 ) -> Iterator[page.Missing]:
     """What the study should compare but did not run; only the first model needs every variant."""
+    what = f"differ only in {texts['differ_in']}"
     if not families and not records.study.models:
-        yield page.Missing(f"No runs that differ only in {what}.")
+        yield page.Missing(f"No runs that {what}.")
     for model in records.study.models[:1]:
-        own = {f.dataset: f for f in families if f.elmo == model}
+        own = {family.dataset: family for family in families if family.elmo == model}
         tasks = {dataset.task for dataset in own}
         none = [task for task in records.study.compared_tasks if task not in tasks]
         if none:
-            yield page.Missing(f"No runs of {model} that differ only in {what} on {listed(none)}.")
+            yield page.Missing(f"No runs of {model} that {what} on {listed(none)}.")
         for dataset, family in own.items():
-            lost = [name for key, name in wanted.items() if key not in family.variants]
+            wanted = texts["variants"].keys() - family.variants.keys() - {"0"}
+            lost = [name for key, name in texts["variants"].items() if key in wanted]
             if lost:
                 yield page.Missing(f"{records.title(dataset)}: not run with {listed(lost)}.")
     for model in records.study.models[1:]:
@@ -198,7 +196,13 @@ def figure_2(records: Records) -> page.Section:
             pictures = dict(_heat_map(records, model, *item) for item in drawn.items())
             caption = f"{model}: shares of the layers by task (a stronger color is more), and γ."
             blocks += [page.Figure(pictures, caption), _mix_table(records, model, mixes)]
-            blocks += _mix_claims(records, model, mixes["input"])
+            first = [mix for mix in mixes["input"] if max(mix.weights) == mix.weights[1]]
+            which = listed([records.corpus_name(mix.group.dataset) for mix in first])
+            blocks += [page.Claim(
+                f"{model}: at the input most tasks favor the first LSTM layer",
+                2 * len(first) > len(mixes["input"]),
+                f"{len(first)} of {len(mixes['input'])}{': ' if which else ''}{which}",
+            )] if mixes["input"] else []  # fmt: skip
     missing: list[page.Block] = []
     for place in MIX_PLACES:
         have = [model for model, mixes in found.items() if mixes[place]]
@@ -243,20 +247,8 @@ def _mix_table(
     for place, mixes in found.items():
         for mix in mixes:
             runs, lacking = mix.group.runs, num_layers - len(mix.weights)
-            seeds = (page.Span(str(run.seed), run, f"seed {run.seed}") for run in runs)
             numbers = [page.number(value, runs, ".3f") for value in (*mix.weights, mix.gamma)]
             numbers[-1:-1] = [page.Span("–")] * lacking
-            rows.append([records.title(mix.group.dataset), place, page.join(seeds, " "), *numbers])
+            rows.append([records.title(mix.group.dataset), place, mix.group.seeds(), *numbers])
     head = ["task", "place", "seeds", *(f"layer {n}" for n in range(num_layers)), "γ"]
     return page.Table(f"Figure 2 as numbers, {model}.", head, rows, 2)
-
-
-def _mix_claims(records: Records, model: str, mixes: Sequence[LearnedMix]) -> Iterator[page.Claim]:
-    if mixes:
-        first = [mix for mix in mixes if max(mix.weights) == mix.weights[1]]
-        names = [records.corpus_name(mix.group.dataset) for mix in first]
-        yield page.Claim(
-            f"{model}: at the input most tasks favor the first LSTM layer",
-            2 * len(first) > len(mixes),
-            f"{len(first)} of {len(mixes)}{': ' if names else ''}{listed(names)}",
-        )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Literal, TypeAlias
 
-from relmo.lab.reports.records import Run
+from relmo.lab.reports.records import TEXTS, Run
 
 SpanKind = Literal["", "strong", "paper", "weak"]
 
@@ -120,10 +120,21 @@ def text(*parts: Text) -> list[Span]:
     found: list[Span] = []
     for part in parts:
         if isinstance(part, str):
-            found.append(Span(part))
+            found += [Span(part)] if part else []
         else:
             found += [part] if isinstance(part, Span) else part
     return found
+
+
+def weak(words: str) -> Text:
+    """Words that stand back; nothing if there are none."""
+    return Span(words, kind="weak") if words else ""
+
+
+def table(name: str, rows: Sequence[Row], **facts: str) -> Table:
+    """A table whose caption, which may contain facts, and head are in texts.toml."""
+    texts = TEXTS["tables"][name]
+    return Table(texts["caption"].format(**facts), texts["head"], rows, texts["words"])
 
 
 def number(value: float, runs: Run | Iterable[Run], form: str = ".2f", kind: SpanKind = "") -> Span:
@@ -150,7 +161,7 @@ def extremes(
 
 def published(figure: str, remark: str = "") -> list[Span]:
     """A number that we did not measure."""
-    return [Span(figure, kind="paper"), *([Span(f" {remark}", kind="weak")] if remark else [])]
+    return text(Span(figure, kind="paper"), weak(f" {remark}" if remark else ""))
 
 
 def join(texts: Iterable[Text], between: str = ", ") -> list[Span]:

@@ -59,8 +59,7 @@ def _neighbors(word: str, sentence: str, runs: Sequence[Run]) -> page.Table:
         rows += [[f"{run.elmo}, without context", page.join(words)]] if words else []
     glove = TEXTS["neighbours"]["published"].get(word)
     rows += [["GloVe, in the paper", page.join(map(page.published, glove))]] if glove else []
-    head = "compared by", "nearest, with cosine"
-    return page.Table(f"Table 4. Neighbors of “{word}” in “{sentence}”", head, rows, num_words=2)
+    return page.table("neighbors", rows, word=word, sentence=sentence)
 
 
 def _line(sentence: Any) -> str:  # noqa: ANN401 - a string or a list of words
@@ -136,7 +135,7 @@ class Probe:
 
 def find_probes(records: Records, task: str) -> list[Probe]:
     """One for each model, precision, set of weights and data; runs with other seeds together."""
-    found: dict[tuple[str, ...], list[Run]] = {}
+    found: dict[tuple[str, str, str, str], list[Run]] = {}
     for run in records.of(task):
         data = json.dumps(run.record.get("data", {}).get("files", {}), sort_keys=True)
         key = run.elmo, str(run.record.get("precision", "")), run.fingerprint, data
@@ -352,7 +351,6 @@ def table_7(records: Records) -> page.Section:
             what = f"{name}, {run.elmo}: lower perplexity after tuning"
             figures = page.text(after, " against ", before)
             claims.append(page.Claim(what, values[1] < values[0], figures))
-    head = "text", "model", "before", "after", "unknown words", "the paper: before", "after"
-    table = page.Table("Table 7. Perplexity of held-out text of the tasks.", head, rows, 2)
+    blocks: list[page.Block] = [page.table("perplexity", rows), *claims] if rows else []
     missing = records.absent("perplexity after tuning", {run.elmo for run in found})
-    return records.section("perplexity", [table, *claims] if rows else [], missing)
+    return records.section("perplexity", blocks, missing)

@@ -1,7 +1,6 @@
 """Records on disk: one run.json per run folder, or many of them in a collection (JSON lines).
 
-    read_runs(Path("experiments"))                                    -> list[Run]
-    append_runs(Path("experiments/tasks.jsonl"), Path("finished"))    -> names of the runs added
+    read_runs(Path("experiments"))    -> list[Run]
 
 A line of a collection is `{"run": NAME, "record": {...}}`. NAME is the name of the run's folder,
 the record is its run.json unchanged, so that its checksum (the key `seal`) can still be verified.
@@ -21,7 +20,6 @@ from typing import Any, Literal
 
 from relmo.config import Settings, build
 from relmo.errors import ConfigError, WeightError
-from relmo.files import replacing
 from relmo.train.record import read_record, seal_of
 
 ScoredPart = Literal["dev", "test"]
@@ -173,7 +171,7 @@ class Run:
 
 
 def read_runs(folder: Path, study: Study | None = None) -> list[Run]:
-    """All runs below a folder, by path.
+    """All runs below a folder, by path; of copies, such as a folder's in a collection, the first.
 
     Raises:
         ConfigError: the folder contains no records.
@@ -194,40 +192,15 @@ def read_runs(folder: Path, study: Study | None = None) -> list[Run]:
         raise ConfigError(
             f"{folder} contains no run.json and no collection of records; give a folder of runs"
         )
-    return sorted(runs, key=lambda run: run.order)
-
-
-def append_runs(collection: Path, folder: Path) -> list[str]:
-    """Append the records of finished runs to a collection, which is created if needed.
-
-    Args:
-        collection: a .jsonl file. Runs that it already contains are skipped.
-        folder: all runs below it are added.
-
-    Returns:
-        Names of the runs that were added.
-    """
-    text = collection.read_text(encoding="utf-8") if collection.is_file() else ""
-    lines = enumerate(text.splitlines(), 1)
-    have = {run.name: run for run in (_load(collection, *line, Study()) for line in lines)}
-    added = []
-    for run in read_runs(folder):
-        if run.name not in have:
-            added.append(run.name)
-            have[run.name] = run
-            entry = {"run": run.name, "record": run.record}
-            text += json.dumps(entry, separators=(",", ":")) + "\n"
-        elif have[run.name].record["seal"] != run.record["seal"]:
-            raise ConfigError(f"{collection} already contains another run named {run.name!r}")
-    with replacing(collection) as temporary:
-        temporary.write_text(text, encoding="utf-8")
-    return added
+    ordered = sorted(runs, key=lambda run: run.order)
+    first = {run.record["seal"]: run for run in reversed(ordered)}
+    return [run for run in ordered if first[run.record["seal"]] is run]
 
 
 def _sources(folder: Path) -> Iterator[tuple[Path, int, str]]:
     """File of each record below a folder and, in a collection, number and text of its line."""
-    yield from ((path, 0, "") for path in folder.rglob("run.json"))
-    for path in folder.rglob("*.jsonl"):
+    yield from ((path, 0, "") for path in sorted(folder.rglob("run.json")))
+    for path in sorted(folder.rglob("*.jsonl")):
         with path.open(encoding="utf-8", errors="replace") as file:
             if file.read(len(START)) == START:
                 file.seek(0)

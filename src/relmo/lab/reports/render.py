@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from html import escape, unescape
 from importlib.resources import files
 from itertools import groupby
+from string import Template
 
 from relmo.lab.reports import page
 from relmo.lab.reports.records import Run
@@ -16,8 +17,6 @@ NOT_THEIRS = "not in the paper"
 """Follows a claim that the paper does not make."""
 SHORT, LONG = 16, 32
 """Characters of a cell that stays on one line, and of one that needs a wide column."""
-
-
 LISTS = {
     page.Claim: '<ul class="claims">\n{}\n</ul>',
     page.Missing: '<div class="missing">\n<p>Missing:</p>\n<ul>\n{}\n</ul>\n</div>',
@@ -35,23 +34,21 @@ class Renderer(ABC):
 
     def text(self, text: page.Text) -> str:
         """Spans, one after the other."""
-        return "".join(self.span(span) for span in page.text(text))
+        return "".join(self._span(span) for span in page.text(text))
 
     def blocks(self, blocks: Iterable[page.Block]) -> list[str]:
         """Blocks in order; adjacent claims form a list, and so do adjacent remarks."""
         grouped = groupby(blocks, type)
-        return [self.group(kind, [self.block(block) for block in own]) for kind, own in grouped]
+        return [self._group(kind, [self._block(block) for block in own]) for kind, own in grouped]
 
     @abstractmethod
-    def span(self, span: page.Span) -> str:
-        """A piece of text with its link and emphasis."""
+    def _span(self, span: page.Span) -> str: ...
 
     @abstractmethod
-    def block(self, block: page.Block) -> str:
-        """One block."""
+    def _block(self, block: page.Block) -> str: ...
 
     @abstractmethod
-    def group(self, kind: type[page.Block], shown: Sequence[str]) -> str:
+    def _group(self, kind: type[page.Block], shown: Sequence[str]) -> str:
         """Adjacent blocks of one kind, each already rendered."""
 
 
@@ -68,12 +65,10 @@ class Markdown(Renderer):
             parts += [f"*The paper:* {_escaped(section.paper)}", *self.blocks(section.blocks)]
         return "\n\n".join(parts) + "\n"
 
-    def group(self, kind: type[page.Block], shown: Sequence[str]) -> str:
-        """List items on adjacent lines, other blocks as paragraphs."""
+    def _group(self, kind: type[page.Block], shown: Sequence[str]) -> str:
         return ("\n" if kind in (page.Claim, page.Missing, page.Caveat) else "\n\n").join(shown)
 
-    def block(self, block: page.Block) -> str:
-        """One block."""
+    def _block(self, block: page.Block) -> str:
         match block:
             case page.Paragraph():
                 return self.text(block.text)
@@ -103,7 +98,7 @@ class Markdown(Renderer):
         rows = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
         return f"**{_escaped(table.caption)}**\n\n{rows}"
 
-    def span(self, span: page.Span) -> str:
+    def _span(self, span: page.Span) -> str:
         """Text, linked to its record or a section, bold or in italics."""
         shown = _escaped(span.text)
         if span.run is not None:
@@ -127,14 +122,12 @@ class Html(Renderer):
         """The whole page."""
         own = files("relmo.lab.reports")
         style = "".join(own.joinpath(f"{n}.css").read_text("utf-8") for n in ("picture", "page"))
-        return "\n".join([
-            '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
-            '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            f"<title>{escape(title)}</title>\n<style>\n{style}</style>\n</head>\n<body>",
-            f"<header>\n<h1>{escape(title)}</h1>", *self.blocks(before), "</header>\n<main>",
-            *(self._section(section) for section in sections),
-            "</main>\n</body>\n</html>\n",
-        ])  # fmt: skip
+        return Template(own.joinpath("page.html").read_text("utf-8")).substitute(
+            title=escape(title),
+            style=style,
+            before="\n".join(self.blocks(before)),
+            sections="\n".join(self._section(section) for section in sections),
+        )
 
     def _section(self, section: page.Section) -> str:
         return "\n".join([
@@ -145,12 +138,10 @@ class Html(Renderer):
             "</section>",
         ])  # fmt: skip
 
-    def group(self, kind: type[page.Block], shown: Sequence[str]) -> str:
-        """Claims and remarks in a list, other blocks as they are."""
+    def _group(self, kind: type[page.Block], shown: Sequence[str]) -> str:
         return LISTS.get(kind, "{}").replace("{}", "\n".join(shown))
 
-    def block(self, block: page.Block) -> str:
-        """One block."""
+    def _block(self, block: page.Block) -> str:
         match block:
             case page.Paragraph():
                 return f"<p>{self.text(block.text)}</p>"
@@ -211,7 +202,7 @@ class Html(Renderer):
             lines.append(f"<tr>{''.join(cells)}</tr>")
         return "<tbody>\n" + "\n".join(lines) + "\n</tbody>"
 
-    def span(self, span: page.Span) -> str:
+    def _span(self, span: page.Span) -> str:
         """Text, linked to its record or a section, with its tooltip."""
         shown, title = escape(span.text), f' title="{escape(span.title)}"' if span.title else ""
         where = f"#{span.anchor}" if span.anchor else ""

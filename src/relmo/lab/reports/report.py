@@ -41,7 +41,7 @@ def write_report(runs: Path, output: Path) -> dict[str, Any]:
     """
     records = Records.read(runs)
     sections = sections_of(records)
-    made = _render(records, sections, output)
+    made = make_report(records, sections, output)
     earlier = _pictures_of(output)
     make_folder(output)
     for name, text in made.items():
@@ -60,12 +60,6 @@ def write_report(runs: Path, output: Path) -> dict[str, Any]:
         "others_that_hold": sum(others),
         "output": str(output / "index.html"),
     }
-
-
-def make_report(runs: Path, output: Path) -> dict[str, str]:
-    """What `write_report` would write: file name -> text."""
-    records = Records.read(runs)
-    return _render(records, sections_of(records), output)
 
 
 def sections_of(records: Records) -> list[page.Section]:
@@ -87,7 +81,8 @@ def _pictures_of(output: Path) -> set[str]:
     return set()
 
 
-def _render(records: Records, sections: Sequence[page.Section], output: Path) -> dict[str, str]:
+def make_report(records: Records, sections: Sequence[page.Section], output: Path) -> dict[str, str]:
+    """The files of a report, whose links are relative to a folder: name -> text."""
     here = output.resolve()
 
     def link(run: Run) -> str:
@@ -105,12 +100,9 @@ def _render(records: Records, sections: Sequence[page.Section], output: Path) ->
 
 def _before(records: Records, sections: Sequence[page.Section]) -> list[page.Block]:
     """What the report is, which claims hold, and which records it does not show."""
-    head = "part", "findings that hold", "others that hold", "what the paper found"
     rows = [[page.Span(s.title, anchor=s.name), *_held(s), s.paper] for s in sections]
-    blocks: list[page.Block] = [
-        records.introduction("report", count=str(len(records.runs))),
-        page.Table("What held, and what did not.", head, rows, 4),
-    ]
+    about = records.introduction("report", count=str(len(records.runs)))
+    blocks: list[page.Block] = [about, page.table("held", rows)]
     unused = [run for run in records.runs if not run.is_task and run.task not in OTHER_TASKS]
     if unused:
         named = (page.Span(f"{run.name} ({run.task or 'no task'})", run) for run in unused)

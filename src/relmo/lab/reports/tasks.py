@@ -7,10 +7,9 @@ from statistics import fmean
 
 import numpy as np
 
-from relmo.lab.bootstrap import Comparison, compare
+from relmo.lab.bootstrap import compare
 from relmo.lab.reports import page
 from relmo.lab.reports.groups import (
-    ENOUGH_SEEDS,
     Dataset,
     Group,
     Records,
@@ -25,10 +24,6 @@ from relmo.tasks.coref.metrics import mean_f1
 from relmo.tasks.parts import PARTS
 
 PUBLISHED = TEXTS["tasks"]["published"]
-HEAD = (
-    "task", "model", "seeds", "development", "test", "lowest–highest", "error less by",
-    "the paper: test", "the paper: less by", "parameters", "updates", "minutes",
-)  # fmt: skip
 
 
 def table_1(records: Records) -> page.Section:
@@ -41,7 +36,7 @@ def table_1(records: Records) -> page.Section:
         rows = [row for dataset in found for row in _rows(records, dataset)]
         blocks = [
             _figure(records, found),
-            page.Table("Table 1. Tasks without and with ELMo.", HEAD, rows, num_words=2),
+            page.table("scores", rows),
             *(claim for dataset in found for claim in _claims(records, dataset)),
             _data(records, found),
             *(line for dataset in found for line in _bootstraps(records, dataset)),
@@ -50,16 +45,10 @@ def table_1(records: Records) -> page.Section:
     return records.section("tasks", blocks, _missing(records, found), hardware=listed(hardware))
 
 
-def seeds(group: Group) -> page.Text:
-    """Each seed, linked to its run."""
-    tips = [(run, f"seed {run.seed}: {run.score('test'):.2f}") for run in group.runs]
-    return page.join((page.Span(str(run.seed), run, tip) for run, tip in tips), " ")
-
-
 def _scores(group: Group, kind: page.SpanKind = "") -> list[page.Text]:
     """Seeds, development score, test score, and the latter's range if there are several seeds."""
     return [
-        seeds(group),
+        group.seeds(),
         page.number(group.mean("dev"), group.runs),
         page.number(group.mean("test"), group.runs, kind=kind),
         page.extremes(group.scores("test"), group.runs) if group.runs[1:] else page.NOTHING,
@@ -120,40 +109,32 @@ def _data(records: Records, found: Sequence[Dataset]) -> page.Table:
         remark = records.corpus(dataset).remark or page.NOTHING
         training = page.text(first, f" {task['unit']}")
         rows.append([records.title(dataset), task["network"], training, *others, remark])
-    head = "task", "network", "training", "development", "test", "what the parts are"
-    return page.Table("Data and networks of the tasks.", head, rows, len(head))
+    return page.table("data", rows)
 
 
 def _bootstraps(records: Records, dataset: Dataset) -> Iterator[page.Paragraph]:
     """For coreference: could the choice of test documents explain the difference?"""
     baseline, *others = records.chosen(dataset)
     for group in others if dataset.task == "coref" and not baseline.elmo else ():
-        found = comparison(baseline, group)
-        if found is not None:
-            runs, model = [*group.runs, *baseline.runs], records.model_name(group.elmo)
-            sign = "≤" if found.p * found.num_draws < 1 + 1e-9 else "="
-            change, low, high = (
-                page.number(value, runs, "+.2f")
-                for value in (found.difference, found.low, found.high)
-            )
-            yield page.Paragraph(page.text(
-                f"{records.title(dataset)}, {model.removeprefix('+ ')} against the baseline, "
-                f"paired bootstrap over {found.num_documents} documents, counts averaged over "
-                "seeds: ", change, " (", low, " to ", high, f"); one-sided p {sign} ",
-                page.number(found.p, runs, ".4f"), f" of {found.num_draws:,} draws. Because counts "
-                "are averaged, the difference is not exactly that of the mean scores.",
-            ))  # fmt: skip
-
-
-def comparison(baseline: Group, group: Group) -> Comparison | None:
-    """A paired bootstrap over documents, their counts averaged over seeds; None without counts."""
-    if not all(run.record.get("test_counts") for run in (*baseline.runs, *group.runs)):
-        return None
-    first, second = (
-        np.mean([np.array(run.record["test_counts"], np.float64) for run in which.runs], 0)
-        for which in (baseline, group)
-    )
-    return compare(first, second, mean_f1)
+        runs, model = [*group.runs, *baseline.runs], records.model_name(group.elmo)
+        if not all(run.record.get("test_counts") for run in runs):
+            continue
+        first, second = (
+            np.mean([np.array(run.record["test_counts"], np.float64) for run in which.runs], 0)
+            for which in (baseline, group)
+        )
+        found = compare(first, second, mean_f1)
+        sign = "≤" if found.p * found.num_draws < 1 + 1e-9 else "="
+        change, low, high = (
+            page.number(value, runs, "+.2f") for value in (found.difference, found.low, found.high)
+        )
+        yield page.Paragraph(page.text(
+            f"{records.title(dataset)}, {model.removeprefix('+ ')} against the baseline, paired "
+            f"bootstrap over {found.num_documents} documents, counts averaged over seeds: ",
+            change, " (", low, " to ", high, f"); one-sided p {sign} ",
+            page.number(found.p, runs, ".4f"), f" of {found.num_draws:,} draws. Because counts are "
+            "averaged, the difference is not exactly that of the mean scores.",
+        ))  # fmt: skip
 
 
 def _settings(records: Records, found: Sequence[Dataset]) -> Iterator[page.Details]:
@@ -170,9 +151,7 @@ def _settings(records: Records, found: Sequence[Dataset]) -> Iterator[page.Detai
         if any(tried[1:] for tried in every):
             summary = f"{title}: all {sum(map(len, every))} settings that were tried"
             trials.append(page.Details(summary, [_trials(records, title, every)]))
-    head = "task", "model", "chosen from", "settings"
-    chosen = page.Table("Settings of the rows of Table 1, and how many were tried.", head, rows, 4)
-    yield page.Details("Settings that the development part chose", [chosen])
+    yield page.Details("Settings that the development part chose", [page.table("chosen", rows)])
     yield from trials
 
 
@@ -185,12 +164,7 @@ def _trials(records: Records, title: str, every: Sequence[Sequence[Group]]) -> p
             which = page.text(apart or "one setting", mark)
             rows.append([name, which, *_scores(group), _minutes(group)])
             name = None
-    head = (
-        "model", "settings, and what others change", "seeds", "development", "test",
-        "lowest–highest", "minutes",
-    )  # fmt: skip
-    caption = f"{title}: settings, those with {ENOUGH_SEEDS} seeds first, by development score."
-    return page.Table(caption, head, rows, 2)
+    return page.table("trials", rows, title=title)
 
 
 def _figure(records: Records, found: Sequence[Dataset]) -> page.Figure:
