@@ -62,7 +62,7 @@ class Run:
     def command(self, options: argparse.Namespace) -> list[str]:
         """The command that trains it."""
         command = [
-            sys.executable, "-m", "relmo.tasks", "train", self.task,
+            sys.executable, "-m", "relmo", "train", self.task, "--json",
             "--data", str(options.data / self.data), "--output", str(options.output / self.name),
             "--elmo", self.model, "--cache", str(options.cache or options.output / "cache"),
         ]  # fmt: skip

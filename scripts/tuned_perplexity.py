@@ -1,7 +1,7 @@
 """Perplexity of tasks' text before and after the biLM is fine-tuned on it (the paper's Table 7).
 
     python scripts/tuned_perplexity.py --model relmo-en-base --data DATA --tasks ner,snli,sst \
-        --output experiments/tuned-base
+        --output runs/tuned-base
 
 DATA holds a folder for each task, as `relmo train` takes it. The biLM is trained on the words of
 the training part for one epoch, the vocabulary of its softmax kept, and scored on the test part

@@ -6,6 +6,7 @@ import hashlib
 import json
 import platform
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,16 +32,21 @@ def write_record(path: Path, facts: dict[str, Any], world: World | None = None) 
 def read_record(path: Path) -> dict[str, Any]:
     """Read run.json; a record that was changed by hand is an error."""
     record = read_json(path)
-    if "seal" not in record:
-        raise WeightError(f"{path}: holds no seal, so it is no record of relmo's; move it away")
-    if record["seal"] != seal_of(record):
-        raise WeightError(
-            f"{path}: its seal does not hold: it was changed after the run; run again"
-        )
+    check_record(record, path)
     return record
 
 
-def seal_of(record: dict[str, Any]) -> str:
+def check_record(record: Mapping[str, Any], where: object) -> None:
+    """Raise WeightError, which names `where`, unless the record's checksum matches."""
+    if "seal" not in record:
+        raise WeightError(f"{where}: holds no seal, so it is no record of relmo's; move it away")
+    if record["seal"] != seal_of(record):
+        raise WeightError(
+            f"{where}: its seal does not hold: it was changed after the run; run again"
+        )
+
+
+def seal_of(record: Mapping[str, Any]) -> str:
     """A hash over everything in a record but the seal."""
     rest = {key: value for key, value in record.items() if key != "seal"}
     return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()

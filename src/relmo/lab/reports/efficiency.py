@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise, product
+from itertools import chain, pairwise, product
 from statistics import fmean
 from typing import TypeAlias
 
 from relmo.lab.reports import page
 from relmo.lab.reports.groups import (
-    BOUNDS,
     ENOUGH_SEEDS,
     Dataset,
     Group,
@@ -52,10 +51,6 @@ def _lines(records: Records, dataset: Dataset) -> Lines:
     return lines
 
 
-def _shares(lines: Lines) -> list[float]:
-    return sorted({share for line in lines.values() for share in line})
-
-
 def _picture(records: Records, dataset: Dataset, lines: Lines) -> tuple[str, str]:
     """File name and picture."""
     series = []
@@ -68,7 +63,10 @@ def _picture(records: Records, dataset: Dataset, lines: Lines) -> tuple[str, str
         for one in series
     )
     words = f"Score by share of the training data. {'; '.join(each)}."
-    title, ticks = records.title(dataset), [(x, f"{100 * x:g} %") for x in _shares(lines)]
+    title, ticks = (
+        records.title(dataset),
+        [(x, f"{100 * x:g} %") for x in sorted({*chain(*lines.values())})],
+    )
     name, label = f"share-{slug(title)}", "share of the training data"
     return name, curves(name, title, words, series, label, ticks, is_log=True)
 
@@ -106,8 +104,10 @@ def _table(records: Records, dataset: Dataset, lines: Lines) -> page.Table:
     for model in lines:
         head += [records.model_name(model), "seeds", *(["worth"] if model else [])]
     rows: list[page.Row] = []
-    for share in _shares(lines):
-        row: list[page.Text] = [f"{100 * share:g} %", _bound(lines, share)]
+    for share in sorted({*chain(*lines.values())}):
+        bounds = [" or ".join(own[share].limits(",g")) for own in lines.values() if share in own]
+        trained_for = "; ".join(dict.fromkeys(filter(None, bounds)))  # each once, in order
+        row: list[page.Text] = [f"{100 * share:g} %", trained_for]
         for model, line in lines.items():
             cells: list[page.Text] = [page.NOTHING, page.NOTHING, page.NOTHING]
             if share in line:
@@ -118,17 +118,6 @@ def _table(records: Records, dataset: Dataset, lines: Lines) -> page.Table:
         rows.append(row)
     caption = f"{records.title(dataset)}: test score by share of the training data."
     return page.Table(caption, head, rows, 2)
-
-
-def _bound(lines: Lines, share: float) -> str:
-    """How long runs at a share may take, apart from early stopping: `3,000 updates`."""
-    found: dict[str, None] = {}  # an ordered set
-    for line in lines.values():
-        if share in line:
-            has = line[share].settings.get
-            bounds = ((has(key), unit) for key, unit in BOUNDS.items())
-            found[" or ".join(f"{count:,g} {unit}" for count, unit in bounds if count)] = None
-    return "; ".join(filter(None, found))
 
 
 def _unfinished(records: Records, dataset: Dataset, lines: Lines) -> Iterator[page.Caveat]:

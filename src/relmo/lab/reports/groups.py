@@ -17,19 +17,8 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 from relmo.lab.reports import page
-from relmo.lab.reports.records import (
-    TASKS,
-    TEXTS,
-    Corpus,
-    Run,
-    ScoredPart,
-    Study,
-    read_runs,
-    read_study,
-)
+from relmo.lab.reports.records import TASKS, TEXTS, Corpus, Run, ScoredPart, Study, read_runs
 
-BOUNDS: Mapping[str, str] = TEXTS["bounds"]
-"""Settings that limit a training, and what they count."""
 ENOUGH_SEEDS = 3
 """Settings tried with fewer seeds than this never replace ones that have as many."""
 PLACES: Mapping[str, str] = TEXTS["places"]["variants"]
@@ -75,6 +64,23 @@ class Group:
         """Mean score over the seeds."""
         return fmean(self.scores(part))
 
+    def limits(self, form: str) -> list[str]:
+        """What limits the training, apart from early stopping: `["3,000 updates"]`."""
+        limits = ((self.settings.get(key), unit) for key, unit in TEXTS["limits"].items())
+        return [f"{count:{form}} {unit}" for count, unit in limits if count]
+
+    def describe(self) -> str:
+        """The settings that readers ask about first."""
+        has, parts = self.settings.get, []
+        if self.elmo:
+            parts += [f"ELMo at {PLACES.get(has('input.place', ''), has('input.place'))}"]
+            parts += ["top layer" if has("input.layers") == "top" else f"λ {has('input.l2', 0):g}"]
+            parts += [f"ELMo dropout {has('input.elmo_dropout', 0):g}"]
+            parts += ["biLM trained too"] if has("input.finetune") else []
+        for key, form in TEXTS["described"].items():
+            parts += [form.format(has(key))] if has(key) is not None else []
+        return ", ".join([*parts, *(f"at most {limit}" for limit in self.limits("g"))])
+
     def seeds(self) -> page.Text:
         """Each seed, linked to its run."""
         tips = [(run, f"seed {run.seed}: {run.score('test'):.2f}") for run in self.runs]
@@ -104,8 +110,8 @@ class Records:
     @classmethod
     def read(cls, folder: Path) -> Records:
         """Everything below a folder."""
-        study = read_study(folder)
-        return cls(read_runs(folder, study), study)
+        runs = read_runs(folder)
+        return cls(runs, runs[0].study)
 
     def of(self, task: str) -> list[Run]:
         """Runs of a probe or another study, by model."""
@@ -231,11 +237,6 @@ class Records:
         return [page.Missing(f"No record of {what} for {model}.") for model in lost]
 
 
-def error_reduction(before: float, after: float) -> float:
-    """Relative reduction of the error in percent, from scores in percent."""
-    return 100 * (after - before) / (100 - before)
-
-
 def differences(groups: Sequence[Group]) -> list[str]:
     """What sets the first of some groups apart, `place both, l2 0.1`, and what others change."""
     keys = sorted({key for group in groups for key in group.settings})
@@ -255,20 +256,6 @@ def _setting(key: str, value: Any) -> str:  # noqa: ANN401 - any JSON
     if value is None:
         return f"no {name}"
     return f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}"
-
-
-def describe(group: Group) -> str:
-    """The settings that readers ask about first."""
-    has, parts = group.settings.get, []
-    if group.elmo:
-        parts += [f"ELMo at {PLACES.get(has('input.place', ''), has('input.place'))}"]
-        parts += ["top layer" if has("input.layers") == "top" else f"λ {has('input.l2', 0):g}"]
-        parts += [f"ELMo dropout {has('input.elmo_dropout', 0):g}"]
-        parts += ["biLM trained too"] if has("input.finetune") else []
-    parts += [f"dropout {has('model.dropout'):g}"] if has("model.dropout") is not None else []
-    parts += [f"{has('model.maxout_norm')} norm"] if has("model.maxout_norm") else []
-    parts += [f"rate {has('optimizer.learning_rate'):g}"] if has("optimizer.learning_rate") else []
-    return ", ".join(parts + [f"at most {has(key):g} {u}" for key, u in BOUNDS.items() if has(key)])
 
 
 def listed(names: Sequence[str]) -> str:

@@ -7,15 +7,14 @@ the one with the most variants is shown, then the one that is best on the develo
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Any
 
 from relmo.lab.reports import page
 from relmo.lab.reports.groups import ENOUGH_SEEDS, PLACES, Dataset, Group, Records, listed, slug
 from relmo.lab.reports.plots import heat_map
-from relmo.lab.reports.records import TEXTS, Run, ScoredPart
+from relmo.lab.reports.records import TEXTS, Run, ScoredPart, Texts
 
 PARTS: tuple[tuple[ScoredPart, str], ...] = ("dev", "development"), ("test", "test")
 MIX_PLACES = "input", "output"
@@ -33,26 +32,19 @@ class Family:
 
 def table_2(records: Records) -> page.Section:
     """Layer weighting."""
-    return _section(records, "layers", ("input.layers", "input.l2"), _weight_claims)
+    return _section(records, "layers", ("input.layers", "input.l2"))
 
 
 def table_3(records: Records) -> page.Section:
     """Placement."""
-    return _section(records, "places", ("input.place",), _place_claims)
+    return _section(records, "places", ("input.place",))
 
 
-def _section(
-    records: Records,
-    name: str,
-    keys: Sequence[str],
-    claims: Callable[[Records, Family], Iterator[page.Claim]],
-) -> page.Section:
+def _section(records: Records, name: str, keys: Sequence[str]) -> page.Section:
     """A comparison of runs that differ only in some settings."""
     families = find_families(records, keys)
-    blocks: list[page.Block] = []
-    if families:
-        blocks = [_table(records, TEXTS[name], families)]
-        blocks += (claim for family in families for claim in claims(records, family))
+    blocks: list[page.Block] = [_table(records, TEXTS[name], families)] if families else []
+    blocks += (claim for family in families for claim in _claims(records, family))
     return records.section(name, blocks, _gaps(records, TEXTS[name], families))
 
 
@@ -86,7 +78,7 @@ def _alike(baselines: Sequence[Group], variants: Mapping[str, Group]) -> Group |
     return baselines[0] if baselines else None
 
 
-def _table(records: Records, texts: Mapping[str, Any], families: Sequence[Family]) -> page.Table:
+def _table(records: Records, texts: Texts, families: Sequence[Family]) -> page.Table:
     """Development and test scores of each family, and the paper's below them."""
     seen = {name for family in families for name in family.variants}
     shown = [name for name in texts["variants"] if name in seen or name != "0"]
@@ -117,43 +109,34 @@ def _place(family: Family) -> str:
     return f", ELMo at {PLACES[places.pop()]}" if is_unusual else ""
 
 
-def _weight_claims(records: Records, family: Family) -> Iterator[page.Claim]:
-    mixes = {name: group for name, group in family.variants.items() if name != "top"}
-    if "top" in family.variants and mixes:
-        best = max(mixes, key=lambda name: mixes[name].mean("dev"))
+def _claims(records: Records, family: Family) -> Iterator[page.Claim]:
+    """What the paper says about weights and places, if the family has the variants for it."""
+    variants, task = family.variants, family.dataset.task
+    pairs: list[tuple[str, str, Sequence[str], bool]] = []
+    mixes = [name for name in variants if name not in ("top", *PLACES)]
+    if "top" in variants and mixes:
+        best = max(mixes, key=lambda name: variants[name].mean("dev"))
         what = f"the mix (λ = {best}) at least as good as the top layer alone"
-        yield _claim(records, family, what, mixes[best], family.variants["top"])
-    if {"0.001", "1"} <= mixes.keys() and family.dataset.task != "ner":
-        what = "λ = 0.001 at least as good as λ = 1"
-        yield _claim(records, family, what, mixes["0.001"], mixes["1"])
-
-
-def _place_claims(records: Records, family: Family) -> Iterator[page.Claim]:
-    places = family.variants
-    if {"input", "both"} <= places.keys():
-        what, first, rest = "both places at least as good as one", "both", ["input", "output"]
-        if family.dataset.task == "srl":
-            what, first, rest = "input alone at least as good as both", "input", ["both"]
-        others = [places[place] for place in rest if place in places]
+        pairs.append((what, best, ["top"], True))
+    if {"0.001", "1"} <= variants.keys() and task != "ner":
+        pairs.append(("λ = 0.001 at least as good as λ = 1", "0.001", ["1"], True))
+    if {"input", "both"} <= variants.keys():
+        is_paper = task in TEXTS["places"]["published"]
+        input_alone = "input alone at least as good as both", "input", ["both"], is_paper
+        both = "both places at least as good as one", "both", ["input", "output"], is_paper
+        pairs.append(input_alone if task == "srl" else both)
+    for what, first, rest, is_paper in pairs:
+        others = [variants[name] for name in rest if name in variants]
         second = max(others, key=lambda group: group.mean("dev"))
-        is_paper = family.dataset.task in TEXTS["places"]["published"]
-        yield _claim(records, family, what, places[first], second, is_paper)
+        yield page.Claim(
+            f"{records.title(family.dataset)}, {family.elmo}, development: {what}",
+            variants[first].mean("dev") >= second.mean("dev"),
+            variants[first].against(second, "dev"),
+            is_paper,
+        )
 
 
-def _claim(
-    records: Records, family: Family, what: str, first: Group, second: Group, is_paper: bool = True
-) -> page.Claim:
-    return page.Claim(
-        f"{records.title(family.dataset)}, {family.elmo}, development: {what}",
-        first.mean("dev") >= second.mean("dev"),
-        first.against(second, "dev"),
-        is_paper,
-    )
-
-
-def _gaps(
-    records: Records, texts: Mapping[str, Any], families: Sequence[Family]
-) -> Iterator[page.Missing]:
+def _gaps(records: Records, texts: Texts, families: Sequence[Family]) -> Iterator[page.Missing]:
     """What the study should compare but did not run; only the first model needs every variant."""
     what = f"differ only in {texts['differ_in']}"
     if not families and not records.study.models:
@@ -229,9 +212,7 @@ def _weights(run: Run, place: str) -> list[float]:
     return [float(weight) for weight in weights] if len(weights) > 1 else []
 
 
-def _heat_map(
-    records: Records, model: str, place: str, mixes: Sequence[LearnedMix]
-) -> tuple[str, str]:
+def _heat_map(records: Records, model: str, place: str, mixes: list[LearnedMix]) -> tuple[str, str]:
     """File name and picture."""
     columns = [f"layer {n}" for n in range(len(mixes[0].weights))]
     rows = [(records.corpus_name(m.group.dataset), m.weights, f"{m.gamma:.2f}") for m in mixes]
@@ -239,9 +220,7 @@ def _heat_map(
     return name, heat_map(name, f"Mix at the {place}, {model}", rows, columns, "γ")
 
 
-def _mix_table(
-    records: Records, model: str, found: Mapping[str, Sequence[LearnedMix]]
-) -> page.Table:
+def _mix_table(records: Records, model: str, found: dict[str, list[LearnedMix]]) -> page.Table:
     num_layers = max(len(mix.weights) for mixes in found.values() for mix in mixes)
     rows: list[page.Row] = []
     for place, mixes in found.items():

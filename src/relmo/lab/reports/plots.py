@@ -15,7 +15,7 @@ import math
 from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 WIDTH = 340
 GROUND = "svg { background: var(--paper); }\n"
@@ -29,6 +29,8 @@ MARKS = {
     "s2": '<rect x="-4.5" y="-4.5" width="9" height="9"', "s3": '<path d="M0-6L6 0L0 6L-6 0Z"',
 }  # fmt: skip
 """A ring, a disc, a square, a diamond."""
+Legend: TypeAlias = Sequence[tuple[str, str]]
+"""Marks and what they mean."""
 
 
 class Series(NamedTuple):
@@ -90,12 +92,12 @@ class Svg:
         place = f'class="mark {mark}" transform="translate({_at(x)} {_at(y)})"'
         self._parts.append(f"{MARKS[mark]} {place}/>")
 
-    def legend(self, entries: Sequence[tuple[str, str]], y: float = 12) -> None:
+    def legend(self, entries: Legend) -> None:
         """Marks and what they mean, in one row."""
         x = 8.0
         for mark, label in entries:
-            self.dot(x, y - 4, mark)
-            self.text(x + 9, y, label, "small")
+            self.dot(x, 8, mark)
+            self.text(x + 9, 12, label, "small")
             x += 9 + LETTER * len(label) + 16
 
     def grid(self, scale: _Scale, bottom: float) -> None:
@@ -115,10 +117,8 @@ def standalone(picture: str) -> str:
     return f'{begin} xmlns="http://www.w3.org/2000/svg">\n<style>\n{style}{GROUND}</style>{rest}\n'
 
 
-def dumbbells(
-    name: str, title: str, rows: Sequence[PlotRow], models: Sequence[tuple[str, str]]
-) -> str:
-    """Rows of values joined by a line, the paper's below them; `models` are marks and names."""
+def dumbbells(name: str, title: str, rows: Sequence[PlotRow], models: Legend) -> str:
+    """Rows of values joined by a line, the paper's below them."""
     values = [value for row in rows for _, value in row.values]
     scale = _Scale([*values, *(v for row in rows for v in row.published)], 46, WIDTH - 46)
     names, bottom = dict(models), 28 + 62 * len(rows)
@@ -150,9 +150,7 @@ def _dumbbell(
         svg.text(scale(high) + 9, y + 4, f"{high:.1f}", f"small {mark}")
 
 
-def dots(
-    name: str, title: str, rows: Sequence[tuple[str, str, float]], legend: Sequence[tuple[str, str]]
-) -> str:
+def dots(name: str, title: str, rows: Sequence[tuple[str, str, float]], legend: Legend) -> str:
     """One value per row, on a scale that need not start at zero; a row is label, mark, value."""
     scale = _Scale([value for _, _, value in rows], 140, WIDTH - 46)
     words = ", ".join(f"{label} {value:.1f}" for label, _, value in rows)

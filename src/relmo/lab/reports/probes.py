@@ -17,7 +17,7 @@ from typing import Any
 from relmo.lab.reports import page
 from relmo.lab.reports.groups import Records, slug
 from relmo.lab.reports.plots import Series, curves, dots
-from relmo.lab.reports.records import TEXTS, Run
+from relmo.lab.reports.records import TEXTS, Run, Texts
 
 METHODS, SETS, INTRINSIC = TEXTS["methods"], TEXTS["sets"], TEXTS["intrinsic"]["measures"]
 """Names of methods, of what they are scored on, and of measures of how contextual a layer is."""
@@ -119,19 +119,6 @@ class Probe:
         part = "dev" if all(("dev", method) in self.scores for method in layers) else "test"
         return max(layers, key=lambda method: self.value(method, part), default="")
 
-    def layer_claim(
-        self, name: str, upper: int, lower: int, rule: str = ""
-    ) -> Iterator[page.Claim]:
-        """One layer above another on the test part."""
-        keys = f"{rule}layer_{upper}", f"{rule}layer_{lower}"
-        if all(("test", key) in self.scores for key in keys):
-            yield page.Claim(
-                f"{name}, {self.label}: layer {upper} above layer {lower}"
-                f"{' by the nearest centroid' if rule else ''}",
-                self.value(keys[0]) > self.value(keys[1]),
-                page.text(self.span(keys[0]), " against ", self.span(keys[1])),
-            )
-
 
 def find_probes(records: Records, task: str) -> list[Probe]:
     """One for each model, precision, set of weights and data; runs with other seeds together."""
@@ -156,33 +143,28 @@ def find_probes(records: Records, task: str) -> list[Probe]:
 
 def table_5(records: Records) -> page.Section:
     """Word senses."""
-    probes = find_probes(records, "probe-wsd")
-    claims = [claim for probe in probes for claim in _sense_claims(records, probe)]
-    return _section(records, "senses", probes, claims, rules=_rules(probes))
+    return _section(records, "senses", "wsd")
 
 
 def table_6(records: Records) -> page.Section:
     """Parts of speech."""
-    probes = find_probes(records, "probe-pos")
-    claims = [claim for probe in probes for claim in _tag_claims(records, probe)]
-    return _section(records, "tags", probes, claims)
+    return _section(records, "tags", "pos")
 
 
 def word_in_context(records: Records) -> page.Section:
     """Does a word have the same meaning in two sentences?"""
-    return _section(records, "wic", find_probes(records, "probe-wic"), [])
+    return _section(records, "wic", "wic")
 
 
-def _section(
-    records: Records, name: str, probes: Sequence[Probe], claims: Sequence[page.Claim], **facts: str
-) -> page.Section:
+def _section(records: Records, name: str, probe_name: str) -> page.Section:
     """Figure, tables and claims of a probe."""
-    texts = TEXTS[name]
+    texts, probes = TEXTS[name], find_probes(records, f"probe-{probe_name}")
     blocks: list[page.Block] = [_table(texts, probe) for probe in probes]
-    if probes and "picture" in texts:
+    if probes and "layers" in texts:
         blocks.insert(0, _figure(records, texts, probes))
+        blocks += (claim for probe in probes for claim in _claims(records, probe, probe_name))
     missing = records.absent(texts["record"], {probe.model for probe in probes})
-    return records.section(name, [*blocks, *claims], missing, **facts)
+    return records.section(name, blocks, missing, rules=_rules(probes))
 
 
 def _rules(probes: Sequence[Probe]) -> str:
@@ -199,7 +181,7 @@ def _rules(probes: Sequence[Probe]) -> str:
     return ", or ".join(ways)
 
 
-def _table(texts: Mapping[str, Any], probe: Probe) -> page.Table:
+def _table(texts: Texts, probe: Probe) -> page.Table:
     """Scores by method and part, followed by what others published."""
     rows: list[page.Row] = [
         [_method(method), *(probe.cell(method, part) for part in probe.parts)]
@@ -228,7 +210,7 @@ def _ordered(names: set[str], known: Mapping[str, str]) -> list[str]:
     return sorted(names, key=lambda n: (order.get(n.removeprefix(PLAIN), len(order)), len(n), n))
 
 
-def _figure(records: Records, texts: Mapping[str, Any], probes: Sequence[Probe]) -> page.Figure:
+def _figure(records: Records, texts: Texts, probes: Sequence[Probe]) -> page.Figure:
     """Methods of each model on the test part, and the paper's layers."""
     pictures, heading = {}, texts["picture"]
     for probe in probes:
@@ -244,28 +226,30 @@ def _figure(records: Records, texts: Mapping[str, Any], probes: Sequence[Probe])
     return page.Figure(pictures, f"{heading}, by method; the scale does not start at zero.")
 
 
-def _sense_claims(records: Records, probe: Probe) -> Iterator[page.Claim]:
-    yield from probe.layer_claim("WSD", 2, 1)
-    yield from probe.layer_claim("WSD", 2, 1, PLAIN)
-    best, gain = probe.best_layer(), records.study.targets.get("wsd")
+def _claims(records: Records, probe: Probe, name: str) -> Iterator[page.Claim]:
+    """What the paper says about layers, and whether the study's target is reached."""
+    upper, lower = (2, 1) if name == "wsd" else (1, 2)
+    for rule, words in (("", ""), (PLAIN, " by the nearest centroid")):
+        keys = f"{rule}layer_{upper}", f"{rule}layer_{lower}"
+        if all(("test", key) in probe.scores for key in keys):
+            yield page.Claim(
+                f"{name.upper()}, {probe.label}: layer {upper} above layer {lower}{words}",
+                probe.value(keys[0]) > probe.value(keys[1]),
+                page.text(probe.span(keys[0]), " against ", probe.span(keys[1])),
+            )
+    best, target = probe.best_layer(), records.study.targets.get(name)
     floor = next((m for m in WITHOUT_VECTORS if ("test", m) in probe.scores), "")
-    if floor and best and gain is not None:
-        yield page.Claim(
-            f"WSD, {probe.label}: best layer ({best.removeprefix('layer_')}) at least {gain:g} "
-            f"points above the {METHODS[floor].removesuffix(' sense')} sense",
-            probe.value(best) >= probe.value(floor) + gain,
-            page.text(probe.span(best), " against ", probe.span(floor)),
-            is_paper=False,
-        )
-
-
-def _tag_claims(records: Records, probe: Probe) -> Iterator[page.Claim]:
-    yield from probe.layer_claim("POS", 1, 2)
-    best, target = probe.best_layer(), records.study.targets.get("pos")
-    if best and target is not None:
-        layer = best.removeprefix("layer_")
-        what = f"POS, {probe.label}: best single layer ({layer}) at least {target:g} %"
-        yield page.Claim(what, probe.value(best) >= target, probe.span(best), is_paper=False)
+    if not best or target is None or (name == "wsd" and not floor):
+        return
+    layer, figures = best.removeprefix("layer_"), [probe.span(best)]
+    what = f"best single layer ({layer}) at least {target:g} %"
+    if name == "wsd":
+        sense = f"{METHODS[floor].removesuffix(' sense')} sense"
+        what = f"best layer ({layer}) at least {target:g} points above the {sense}"
+        figures = page.text(probe.span(best), " against ", probe.span(floor))
+        target += probe.value(floor)
+    what = f"{name.upper()}, {probe.label}: {what}"
+    yield page.Claim(what, probe.value(best) >= target, figures, is_paper=False)
 
 
 def intrinsic(records: Records) -> page.Section:

@@ -16,11 +16,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from relmo.config import Settings, build
 from relmo.errors import ConfigError, WeightError
-from relmo.train.record import read_record, seal_of
+from relmo.train.record import check_record, read_record
 
 ScoredPart = Literal["dev", "test"]
 START = '{"run":'
@@ -31,11 +31,10 @@ ELMO_ONLY = "place", "layers", "l2", "elmo_dropout", "finetune"
 """Settings of a recipe's input that have no effect on a baseline."""
 NO_SETTING = "training.seed", "training.log_every", "training.checkpoint_every", "batch.share"
 """Keys of a recipe that do not change the model, or that the record repeats elsewhere."""
-TEXTS: Mapping[str, Any] = tomllib.loads(
-    files("relmo.lab.reports").joinpath("texts.toml").read_text("utf-8")
-)
+Texts: TypeAlias = Mapping[str, Any]
+TEXTS: Texts = tomllib.loads(files("relmo.lab.reports").joinpath("texts.toml").read_text("utf-8"))
 """Names of tasks and methods; by section its texts and what others published."""
-TASKS: Mapping[str, Mapping[str, str]] = TEXTS["tasks_of_relmo"]
+TASKS: Mapping[str, Mapping[str, str]] = TEXTS["known_tasks"]
 """By task, in the paper's order: its title, the score that decides, the network, one example."""
 
 
@@ -170,7 +169,7 @@ class Run:
         return {key: value for key, value in every.items() if key not in idle}
 
 
-def read_runs(folder: Path, study: Study | None = None) -> list[Run]:
+def read_runs(folder: Path) -> list[Run]:
     """All runs below a folder, by path; of copies, such as a folder's in a collection, the first.
 
     Raises:
@@ -179,8 +178,7 @@ def read_runs(folder: Path, study: Study | None = None) -> list[Run]:
     """
     if not folder.is_dir():
         raise ConfigError(f"{folder} is not a folder; give a folder of runs")
-    study = study or read_study(folder)
-    runs, broken = [], []
+    study, runs, broken = read_study(folder), [], []
     for source in _sources(folder):
         try:
             runs.append(_load(*source, study))
@@ -213,14 +211,10 @@ def _load(path: Path, number: int, line: str, study: Study) -> Run:
     if number:
         try:
             entry = json.loads(line)
-            name, record, checksum = str(entry["run"]), entry["record"], entry["record"]["seal"]
+            name, record = str(entry["run"]), dict(entry["record"])
         except (ValueError, KeyError, TypeError) as error:
             raise WeightError(f"{where}: not a run and its record ({error!r})") from error
-        if checksum != seal_of(record):
-            raise WeightError(
-                f"{where}: the checksum does not match: the record was changed after the run; run "
-                f"again"
-            )
+        check_record(record, where)
     else:
         name, record = path.parent.name, read_record(path)
     run = Run(path, record, name, number, study)

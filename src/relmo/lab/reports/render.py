@@ -55,11 +55,9 @@ class Renderer(ABC):
 class Markdown(Renderer):
     """GitHub's Markdown."""
 
-    def report(
-        self, title: str, before: Sequence[page.Block], sections: Sequence[page.Section]
-    ) -> str:
-        """The whole report."""
-        parts = [f"# {title}", *self.blocks(before)]
+    def report(self, head: page.Section, sections: Sequence[page.Section]) -> str:
+        """The whole report, from its title and introduction on."""
+        parts = [f"# {head.title}", *self.blocks(head.blocks)]
         for section in sections:
             parts += [f'<a id="{section.name}"></a>\n\n## {section.title}']
             parts += [f"*The paper:* {_escaped(section.paper)}", *self.blocks(section.blocks)]
@@ -116,16 +114,14 @@ def _escaped(text: str) -> str:
 class Html(Renderer):
     """One page that loads nothing from elsewhere."""
 
-    def report(
-        self, title: str, before: Sequence[page.Block], sections: Sequence[page.Section]
-    ) -> str:
-        """The whole page."""
+    def report(self, head: page.Section, sections: Sequence[page.Section]) -> str:
+        """The whole page, from its title and introduction on."""
         own = files("relmo.lab.reports")
         style = "".join(own.joinpath(f"{n}.css").read_text("utf-8") for n in ("picture", "page"))
         return Template(own.joinpath("page.html").read_text("utf-8")).substitute(
-            title=escape(title),
+            title=escape(head.title),
             style=style,
-            before="\n".join(self.blocks(before)),
+            before="\n".join(self.blocks(head.blocks)),
             sections="\n".join(self._section(section) for section in sections),
         )
 
@@ -194,8 +190,8 @@ class Html(Renderer):
                     continue
                 tag, more = "td", _side(column, table) or _width(cell)
                 if column == 0:
-                    scope = f'rowgroup" rowspan="{len(rows)}' if rows[1:] else "row"
-                    tag, more = "th", f' scope="{scope}"'
+                    span = f' scope="rowgroup" rowspan="{len(rows)}"'
+                    tag, more = "th", span if rows[1:] else ' scope="row"'
                 elif column == 1 and rows[1:] and 1 < table.num_words < len(row):
                     tag, more = "th", f' scope="row"{more}'
                 cells.append(f"<{tag}{more}>{self.text(cell)}</{tag}>")

@@ -89,16 +89,16 @@ def make_report(records: Records, sections: Sequence[page.Section], output: Path
         path = quote(Path(os.path.relpath(run.path.resolve(), here)).as_posix())
         return f"{path}#L{run.line}" if run.line else path
 
-    before = _before(records, sections)
+    head = _head(records, sections)
     figures = (b for section in sections for b in section.blocks if isinstance(b, page.Figure))
     return {
-        "report.md": Markdown(link).report(TITLE, before, sections),
-        "index.html": Html(link).report(TITLE, before, sections),
+        "report.md": Markdown(link).report(head, sections),
+        "index.html": Html(link).report(head, sections),
         **{f"{n}.svg": standalone(svg) for figure in figures for n, svg in figure.pictures.items()},
     }
 
 
-def _before(records: Records, sections: Sequence[page.Section]) -> list[page.Block]:
+def _head(records: Records, sections: Sequence[page.Section]) -> page.Section:
     """What the report is, which claims hold, and which records it does not show."""
     rows = [[page.Span(s.title, anchor=s.name), *_held(s), s.paper] for s in sections]
     about = records.introduction("report", count=str(len(records.runs)))
@@ -108,7 +108,7 @@ def _before(records: Records, sections: Sequence[page.Section]) -> list[page.Blo
         named = (page.Span(f"{run.name} ({run.task or 'no task'})", run) for run in unused)
         count = "1 record is" if len(unused) == 1 else f"{len(unused)} records are"
         blocks.append(page.Details(f"{count} not shown", [page.Paragraph(page.join(named))]))
-    return blocks
+    return page.Section("report", TITLE, "", blocks)
 
 
 def _held(section: page.Section) -> list[page.Text]:

@@ -9,19 +9,10 @@ import numpy as np
 
 from relmo.lab.bootstrap import compare
 from relmo.lab.reports import page
-from relmo.lab.reports.groups import (
-    Dataset,
-    Group,
-    Records,
-    describe,
-    differences,
-    error_reduction,
-    listed,
-)
+from relmo.lab.reports.groups import Dataset, Group, Records, differences, listed
 from relmo.lab.reports.plots import PlotRow, dumbbells
 from relmo.lab.reports.records import TASKS, TEXTS
 from relmo.tasks.coref.metrics import mean_f1
-from relmo.tasks.parts import PARTS
 
 PUBLISHED = TEXTS["tasks"]["published"]
 
@@ -43,6 +34,11 @@ def table_1(records: Records) -> page.Section:
             *_settings(records, found),
         ]
     return records.section("tasks", blocks, _missing(records, found), hardware=listed(hardware))
+
+
+def error_reduction(before: float, after: float) -> float:
+    """Relative reduction of the error in percent, from scores in percent."""
+    return 100 * (after - before) / (100 - before)
 
 
 def _scores(group: Group, kind: page.SpanKind = "") -> list[page.Text]:
@@ -104,7 +100,7 @@ def _data(records: Records, found: Sequence[Dataset]) -> page.Table:
     rows: list[page.Row] = []
     for dataset in found:
         run, task = records.largest_run(dataset), TASKS[dataset.task]
-        sizes = (run.record["data"].get(part) for part in PARTS)
+        sizes = (run.record["data"].get(part) for part in ("train", "dev", "test"))
         first, *others = (page.NOTHING if n is None else page.number(n, run, ",d") for n in sizes)
         remark = records.corpus(dataset).remark or page.NOTHING
         training = page.text(first, f" {task['unit']}")
@@ -147,7 +143,7 @@ def _settings(records: Records, found: Sequence[Dataset]) -> Iterator[page.Detai
         every = [tried for tried in every if tried]
         for tried in every:
             name, model = title if tried is every[0] else None, records.model_name(tried[0].elmo)
-            rows.append([name, model, str(len(tried)), describe(tried[0])])
+            rows.append([name, model, str(len(tried)), tried[0].describe()])
         if any(tried[1:] for tried in every):
             summary = f"{title}: all {sum(map(len, every))} settings that were tried"
             trials.append(page.Details(summary, [_trials(records, title, every)]))

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from relmo.lab.reports.groups import Records, describe, differences, error_reduction
+from relmo.lab.reports.groups import Records, differences
 from tests.support.toy_runs import BASE, SMALL
 
 
@@ -82,13 +82,7 @@ def test_the_development_part_chooses_not_the_test_part(runs):
     chosen, other = records.select(groups[0].dataset, BASE)
     assert chosen.mean("test") == 90.0
     assert differences([chosen, other]) == ["place both", "place input"]
-    assert describe(chosen).startswith("ELMo at input and output, λ 0.001, ELMo dropout 0.5")
-
-
-def test_error_reduction_by_hand():
-    assert error_reduction(80.0, 85.0) == pytest.approx(25.0)  # 5 of 20 points of error
-    assert error_reduction(90.15, 92.22) == pytest.approx(21.0, abs=0.05)  # the paper's
-    assert error_reduction(80.0, 78.0) == pytest.approx(-10.0)
+    assert chosen.describe().startswith("ELMo at input and output, λ 0.001, ELMo dropout 0.5")
 
 
 def test_a_model_tuned_on_the_tasks_text_is_a_row_and_in_no_picture(runs):

@@ -168,7 +168,7 @@ def test_no_path_of_the_machine_is_written(made, tmp_path):
 def test_nothing_is_written_if_a_checksum_does_not_match(full, tmp_path):
     path = full.folder / "wsd" / "run.json"
     path.write_text(path.read_text().replace("67.1", "77.1"))
-    with pytest.raises(WeightError, match=r"wsd/run.json: its seal does not hold"):
+    with pytest.raises(WeightError, match=r"wsd/run.json: its .* does not (hold|match)"):
         write_report(full.folder, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 

@@ -1,10 +1,11 @@
 """Table 1: from records to scores, settings and what is missing."""
 
 import numpy as np
+import pytest
 
 from relmo.lab.reports.groups import Records
 from relmo.lab.reports.page import Details, Paragraph
-from relmo.lab.reports.tasks import table_1
+from relmo.lab.reports.tasks import error_reduction, table_1
 from tests.support.sections import caveats, missing, rows, sentences, tables, text
 from tests.support.toy_runs import BASE, SMALL
 
@@ -124,3 +125,9 @@ def test_a_task_that_is_not_the_papers_stands_without_its_figures(runs):
     assert baseline[0] == "Parts of speech, toy"
     assert base[6:9] == ["50.0 %", "–", "–"]
     assert "pos" not in missing(section).split("No run of ")[1].split(".")[0]  # nobody asked for it
+
+
+def test_error_reduction_by_hand():
+    assert error_reduction(80.0, 85.0) == pytest.approx(25.0)  # 5 of 20 points of error
+    assert error_reduction(90.15, 92.22) == pytest.approx(21.0, abs=0.05)  # the paper's
+    assert error_reduction(80.0, 78.0) == pytest.approx(-10.0)
