@@ -214,7 +214,7 @@ def main() -> None:
         train_all(runs, options)
     if options.collection is not None:
         added = append_records(options.collection, options.output)
-        print(f"{len(added)} records appended to {options.collection}")
+        print(f"records appended to {options.collection}: {len(added)}")
 
 
 if __name__ == "__main__":

@@ -124,7 +124,7 @@ def test_records_are_appended_to_a_collection_once_and_count_as_finished(
     runs.task("c", 82.0, seed=2)
     script.main()
     assert capsys.readouterr().out.split("\n")[:2] == [
-        f"2 records appended to {path}", f"1 records appended to {path}",
+        f"records appended to {path}: 2", f"records appended to {path}: 1",
     ]  # fmt: skip
     assert [run.name for run in read_runs(tmp_path)] == ["a", "b", "c"]
     assert script.read_collection(path) == {"a", "b", "c"}

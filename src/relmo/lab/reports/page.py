@@ -116,19 +116,17 @@ class Section:
 
 
 def text(*parts: Text) -> list[Span]:
-    """Parts, one after the other."""
+    """Parts, one after the other, without empty ones."""
     found: list[Span] = []
     for part in parts:
-        if isinstance(part, str):
-            found += [Span(part)] if part else []
-        else:
-            found += [part] if isinstance(part, Span) else part
-    return found
+        spans = Span(part) if isinstance(part, str) else part
+        found += [spans] if isinstance(spans, Span) else spans
+    return [span for span in found if span.text]
 
 
-def weak(words: str) -> Text:
-    """Words that stand back; nothing if there are none."""
-    return Span(words, kind="weak") if words else ""
+def weak(words: str) -> Span:
+    """Words that stand back behind others."""
+    return Span(words, kind="weak")
 
 
 def table(name: str, rows: Sequence[Row], **facts: str) -> Table:
