@@ -202,7 +202,7 @@ def _sources(folder: Path) -> Iterator[tuple[Path, int, str]]:
         with path.open(encoding="utf-8", errors="replace") as file:
             if file.read(len(START)) == START:
                 file.seek(0)
-                yield from ((path, number, line) for number, line in enumerate(file, 1))
+                yield from ((path, n, line) for n, line in enumerate(file, 1) if line.strip())
 
 
 def _load(path: Path, number: int, line: str, study: Study) -> Run:
