@@ -1,7 +1,7 @@
 """Perplexity of a task's text before and after fine-tuning the biLM on it (the paper's Table 7).
 
     python scripts/tuned_perplexity.py --model relmo-en-base --data DATA --tasks ner,snli,sst \
-        --output experiments/tuned-base
+        --output runs/tuned-base
 
 DATA has a folder for each task, as `relmo train` expects it. The biLM is trained on the words of
 the training part for one epoch with the vocabulary of its softmax, and scored on the test part

@@ -19,9 +19,9 @@ def test_report_writes_a_page_and_says_what_held(run, tmp_path):
 def test_report_refuses_a_folder_without_runs_and_a_broken_record(run, tmp_path):
     found = run("report", "--runs", tmp_path, "--output", tmp_path / "out")
     assert found.returncode == 2
-    assert b"holds no run.json" in found.stderr
+    assert b"contains no run.json" in found.stderr
     path = Runs(tmp_path).task("bad", 90.0)
     path.write_text(path.read_text().replace("90.0", "91.0"))
     found = run("report", "--runs", tmp_path, "--output", tmp_path / "out")
     assert found.returncode == 1
-    assert b"checksum does not match" in found.stderr
+    assert b"was changed after the run" in found.stderr

@@ -1,5 +1,6 @@
-"""Tiny run records, made up here and sealed as real ones are."""
+"""Tiny run records, made up here, with checksums as real ones have."""
 
+import json
 from pathlib import Path
 
 from relmo.train.run import write_record
@@ -8,11 +9,25 @@ BASE, SMALL = "relmo-en-base", "relmo-en-small"
 MEASURES = dict.fromkeys(("sst", "snli", "sst-phrases", "pos"), "accuracy")
 
 
-class Runs:
-    """A folder of records."""
+STUDY = f"""
+models = ["{BASE}", "{SMALL}"]
+compared_tasks = ["ner", "sst", "snli"]
+share_tasks = ["ner", "sst"]
+shares = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0]
+targets = {{ pos = 94, wsd = 1.5 }}
+texts = {{ snli = "SNLI" }}
+added.all = {{ "optimizer.bilm_rate" = 1.0 }}
+"""
 
-    def __init__(self, folder: Path) -> None:
+
+class Runs:
+    """A folder of records, with the report.toml of their study unless it is empty."""
+
+    def __init__(self, folder: Path, study: str = "") -> None:
         self.folder = folder
+        if study:
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / "report.toml").write_text(study, encoding="utf-8")
 
     def write(self, name: str, facts: dict) -> Path:
         path = self.folder / name / "run.json"
@@ -92,3 +107,12 @@ def fill(runs: Runs) -> None:
     runs.other("intrinsic", "probe-intrinsic", values | {"anisotropy_layer_2": 0.1, "words": 12.0})
     tuned = {"snli_before": 60.0, "snli_after": 20.0, "snli_unknown_rate": 0.015}
     runs.other("tuned", "tuned-perplexity", tuned)
+
+
+def collect(folder: Path, collection: Path) -> None:
+    """The records below a folder as a collection."""
+    collection.parent.mkdir(parents=True, exist_ok=True)
+    with collection.open("w", encoding="utf-8") as file:
+        for path in sorted(folder.rglob("run.json")):
+            entry = {"run": path.parent.name, "record": json.loads(path.read_text("utf-8"))}
+            file.write(json.dumps(entry, separators=(",", ":")) + "\n")

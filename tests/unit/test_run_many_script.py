@@ -1,4 +1,4 @@
-"""Many runs side by side: what a list means, and that a call goes on where one stopped."""
+"""Many runs in parallel: what a list means, resuming, and collections of records."""
 
 import importlib.util
 import sys
@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from relmo.lab.reports.records import read_runs
 from relmo.tasks.run import load_task_recipe
+from tests.support.toy_runs import Runs
 from tests.support.toy_tasks import TAGGER, TOYS
 
 ROOT = Path(__file__).parents[2]
@@ -63,10 +65,10 @@ def test_the_first_seed_of_all_runs_can_come_first(tmp_path, monkeypatch, capsys
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (("seeds", "seed"), "entry 1 has"),
+        (("seeds", "seed"), "entry 1 has the keys"),
         (
             ("[0, 1]", "[0, 0]"),
-            "entry 1 makes ner-none-training.epochs-1-input.place-both-0 a second time",
+            "entry 1 repeats the run ner-none-training.epochs-1-input.place-both-0",
         ),
     ],
 )
@@ -91,14 +93,41 @@ def test_runs_end_and_are_not_begun_again(tmp_path, capsys):
     output = tmp_path / "runs"
     output.mkdir()
     options = Namespace(
-        data=tmp_path, output=output, cache=None, vectors=None, slots=2, seconds=0.0
+        data=tmp_path,
+        output=output,
+        cache=None,
+        vectors=None,
+        slots=2,
+        seconds=0.0,
+        collection=None,
     )
     script.train_all(runs, options)
-    assert capsys.readouterr().out.count("not done: run-") == 2
+    assert capsys.readouterr().out.count("not finished: run-") == 2
     options.seconds = 120.0
     script.train_all(runs, options)
     out = capsys.readouterr().out
     assert out.count("exit 0") == 2, out
     assert "test_f1" in out
     script.train_all(runs, options)
-    assert capsys.readouterr().out == "2 of 2 runs are done\n"
+    assert capsys.readouterr().out == "2 of 2 runs are finished\n"
+
+
+def test_records_are_appended_to_a_collection_once_and_count_as_finished(
+    tmp_path, monkeypatch, capsys
+):
+    runs, path = Runs(tmp_path / "runs"), tmp_path / "study.jsonl"
+    runs.task("b", 80.0)
+    runs.task("a", 81.0, seed=1)
+    command = ["run_many", "--output", str(runs.folder), "--collection", str(path)]
+    monkeypatch.setattr(sys, "argv", command)
+    script.main()
+    runs.task("c", 82.0, seed=2)
+    script.main()
+    assert capsys.readouterr().out.split("\n")[:2] == [
+        f"records appended to {path}: 2", f"records appended to {path}: 1",
+    ]  # fmt: skip
+    assert [run.name for run in read_runs(tmp_path)] == ["a", "b", "c"]
+    assert script.read_collection(path) == {"a", "b", "c"}
+    options = Namespace(output=tmp_path / "none", slots=1, seconds=60.0, collection=path)
+    script.train_all([script.Run("a", "ner", "toy", "none", 1, ())], options)
+    assert capsys.readouterr().out == "1 of 1 runs are finished\n"

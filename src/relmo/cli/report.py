@@ -11,15 +11,21 @@ from relmo.cli.options import AsJson
 from relmo.cli.output import say
 
 Runs = Annotated[
-    Path, typer.Option(metavar="DIR", help="Folder of runs; every run.json below it is read.")
+    Path,
+    typer.Option(
+        metavar="DIR", help="Folder of runs: every run.json and collection (.jsonl) below it."
+    ),
 ]
 Output = Annotated[
-    Path, typer.Option(metavar="DIR", help="Where report.md, index.html and pictures go.")
+    Path, typer.Option(metavar="DIR", help="Folder for report.md, index.html and their pictures.")
 ]
 
 
 def report(runs: Runs, output: Output, as_json: AsJson = False) -> None:
-    """Make the paper's tables and figures of run records alone; no model is read."""
+    """Make the paper's tables and figures from run records; no model is loaded.
+
+    report.toml in the folder of runs can name models and data sets.
+    """
     from relmo.lab.reports.report import write_report
 
     say(write_report(runs, output), as_json)

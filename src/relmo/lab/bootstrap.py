@@ -1,10 +1,10 @@
-"""Is one system better than another, or was it the choice of documents? A paired bootstrap.
+"""A paired bootstrap: is one system better than another, or was it the choice of documents?
 
     compare(baseline_counts, elmo_counts, mean_f1).p
 
-Documents are drawn anew with replacement, the same ones for both systems, and both are scored on
-each draw. The score is any function of sums over documents, so corpus measures such as F1 are
-computed as they are on the real documents, not averaged.
+Documents are drawn with replacement, the same ones for both systems, and both are scored on each
+draw. The score is any function of sums over documents, so that corpus measures such as F1 are
+computed as on the real documents, not averaged.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from relmo.errors import ConfigError
 
 Numbers: TypeAlias = NDArray[np.float64]
 AT_ONCE = 500
-"""Draws scored at a time, which bounds the memory."""
+"""Draws that are scored at a time, which limits memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +30,13 @@ class Comparison:
     first: float
     second: float
     difference: float
-    """Second less first."""
+    """Second minus first."""
     low: float
     high: float
     """Bounds of the middle 95 % of the differences drawn."""
     p: float
-    """One-sided: the share of draws in which the second is not better, the real one counted as
-    such a draw, so that p is never 0."""
+    """One-sided: the share of draws in which the second is not better. The real documents count as
+    such a draw, so p is never 0."""
     num_documents: int
     num_draws: int
 
@@ -51,20 +51,20 @@ def compare(
     """Compare two systems by a score of their documents' statistics.
 
     Args:
-        first: (documents, ...) what each document adds to the sums, for the first system.
-        second: the same for the second one, of the same documents in the same order.
+        first: (documents, ...) what each document adds to the first system's sums.
+        second: the same for the second system and the same documents in the same order.
         score: sums (draws, ...) -> (draws,).
-        num_draws: how often documents are drawn.
-        seed: of the draws.
+        num_draws: number of draws.
+        seed: random seed of the draws.
     """
     if first.shape != second.shape or not len(first) or num_draws < 1:
         raise ConfigError(
-            f"statistics of the systems are {first.shape} and {second.shape}, with {num_draws} "
-            f"draws; equal shapes, at least one document and one draw are needed"
+            f"expected equal shapes, at least one document and at least one draw, got shapes "
+            f"{first.shape} and {second.shape} and {num_draws} draws"
         )
     real = [float(score(system.sum(0)[None])[0]) for system in (first, second)]
     drawn = np.concatenate([
-        score(_sums(weights, second)) - score(_sums(weights, first))
+        score(np.tensordot(weights, second, axes=1)) - score(np.tensordot(weights, first, axes=1))
         for weights in _draws(len(first), num_draws, seed)
     ])  # fmt: skip
     low, high = np.quantile(drawn, (0.025, 0.975))
@@ -81,14 +81,9 @@ def compare(
 
 
 def _draws(num_documents: int, num_draws: int, seed: int) -> Iterator[Numbers]:
-    """(draws, documents) how often each document is drawn, some draws at a time."""
+    """(draws, documents) how often each document is drawn, AT_ONCE draws at a time."""
     rng = np.random.default_rng(seed)
     evenly = np.full(num_documents, 1 / num_documents)
     for begun in range(0, num_draws, AT_ONCE):
         size = min(AT_ONCE, num_draws - begun)
         yield rng.multinomial(num_documents, evenly, size=size).astype(np.float64)
-
-
-def _sums(weights: Numbers, statistics: Numbers) -> Numbers:
-    """Statistics (documents, ...) summed as drawn: (draws, ...)."""
-    return np.tensordot(weights, statistics, axes=1)

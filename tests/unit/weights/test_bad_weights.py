@@ -219,7 +219,7 @@ def test_settings_with_an_unknown_key(native):
 
 
 def test_a_missing_shard(tmp_path):
-    Native().write(tmp_path / "m", Elmo.untrained(tiny_config()).files(), shard_bytes=5000)
+    Native().write(tmp_path / "m", Elmo.untrained(tiny_config())._files(), shard_bytes=5000)
     shard = sorted((tmp_path / "m").glob("model-*"))[1]
     shard.unlink()
     with pytest.raises(WeightError, match=f"{shard.name}.* is missing"):
@@ -230,7 +230,7 @@ def test_a_missing_shard(tmp_path):
 
 
 def test_an_index_that_lies(tmp_path):
-    Native().write(tmp_path / "m", Elmo.untrained(tiny_config()).files(), shard_bytes=5000)
+    Native().write(tmp_path / "m", Elmo.untrained(tiny_config())._files(), shard_bytes=5000)
     index = tmp_path / "m" / "model.safetensors.index.json"
     values = json.loads(index.read_text())
     shards = sorted(set(values["weight_map"].values()))
@@ -263,7 +263,7 @@ def test_an_hdf5_file_with_a_hole_is_never_a_raw_error(official, where):
 
 
 def test_an_index_that_leads_out_of_the_folder(tmp_path):
-    Native().write(tmp_path / "m", Elmo.untrained(tiny_config()).files(), shard_bytes=5000)
+    Native().write(tmp_path / "m", Elmo.untrained(tiny_config())._files(), shard_bytes=5000)
     index = tmp_path / "m" / "model.safetensors.index.json"
     values = json.loads(index.read_text())
     values["weight_map"] = dict.fromkeys(values["weight_map"], "../secret.safetensors")

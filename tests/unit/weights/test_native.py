@@ -75,7 +75,7 @@ def test_names_are_the_module_trees_and_the_start_state_has_its_own(tmp_path):
 
 def test_a_model_without_start_state_cannot_be_asked_for_one(tiny, tmp_path):
     tiny.save_pretrained(tmp_path)
-    with pytest.raises(ConfigError, match="this model has 'zero' alone"):
+    with pytest.raises(ConfigError, match="unknown start 'stored'; this model has zero"):
         Elmo.from_pretrained(tmp_path, start="stored")
 
 

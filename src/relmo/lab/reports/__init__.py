@@ -1,10 +1,10 @@
-"""The paper's tables and figures, from run records alone; no model is ever opened.
+"""The paper's tables and figures, made from run records alone; no model is ever loaded.
 
-records    run.json -> Run -> Group (runs that differ in their seed alone)
-paper      what Peters et al. (2018) and others measured
-blocks     what a report is made of: spans of text, tables, figures, claims
-tasks, variants, efficiency, mixes, probes, others    records -> sections, one per table or figure
+records    files -> Run, and report.toml -> Study
+groups     Run -> Group (runs that differ only in their seeds); which count, what they are called
+tasks, layers, efficiency, probes    records -> sections, one per table or figure of the paper
+blocks     what sections consist of; paper.toml has their texts and published figures
 plots      numbers -> SVG
-markdown, page    sections -> report.md, index.html
+render     sections -> report.md, index.html
 report     all of it
 """

@@ -1,157 +1,167 @@
-"""Sections -> index.html: one page, no scripts, nothing from outside."""
+"""What a report consists of: sections of tables, figures and text, independent of any format."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from html import escape
-from importlib.resources import files
-from itertools import groupby
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Literal, TypeAlias
 
-from relmo.lab.reports.blocks import (
-    Block,
-    Caveat,
-    Claim,
-    Details,
-    Figure,
-    Missing,
-    Paragraph,
-    Section,
-    Span,
-    Table,
-    Text,
-    spans_of,
-)
-from relmo.lab.reports.markdown import NOT_THEIRS, Link
+from relmo.lab.reports.records import TEXTS, Run
 
-MARKS = {"strong": "strong", "paper": "i", "weak": "small"}
-SHORT, LONG = 16, 32
-"""Letters of a cell that stays on one line, and of one that needs a wide column."""
+SpanKind = Literal["", "strong", "paper", "weak"]
 
 
-def page(title: str, before: Sequence[Block], sections: Sequence[Section], link: Link) -> str:
-    """The whole page."""
-    own = files("relmo.lab.reports")
-    style = "".join(own.joinpath(f"{name}.css").read_text("utf-8") for name in ("picture", "page"))
-    return "\n".join([
-        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
-        '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        f"<title>{escape(title)}</title>\n<style>\n{style}</style>\n</head>\n<body>",
-        f"<header>\n<h1>{escape(title)}</h1>", *_blocks(before, link), "</header>\n<main>",
-        *(_section(section, link) for section in sections),
-        "</main>\n</body>\n</html>\n",
-    ])  # fmt: skip
+@dataclass(frozen=True)
+class Span:
+    """A piece of text; a number that we measured links to its record."""
+
+    text: str
+    run: Run | None = None
+    title: str = ""
+    """Tooltip."""
+    kind: SpanKind = ""
+    anchor: str = ""
+    """Section to link to, for a span without a run."""
 
 
-def _section(section: Section, link: Link) -> str:
-    return "\n".join([
-        f'<section id="{section.name}" aria-labelledby="{section.name}-head">',
-        f'<h2 id="{section.name}-head">{escape(section.title)}</h2>',
-        f'<p class="paper"><b>The paper:</b> {escape(section.paper)}</p>',
-        *_blocks(section.blocks, link),
-        "</section>",
-    ])  # fmt: skip
+Text: TypeAlias = str | Span | Sequence[Span]
+Row: TypeAlias = Sequence[Text | None]
+"""Cells of a table. The first one names the row; None continues the cell above."""
+NOTHING = Span("–", kind="weak")
 
 
-def _blocks(blocks: Iterable[Block], link: Link) -> list[str]:
-    """Claims that follow each other are one list, and so is what is missing."""
-    parts = []
-    for kind, group in groupby(blocks, type):
-        shown = "\n".join(_block(block, link) for block in group)
-        if kind is Claim:
-            shown = f'<ul class="claims">\n{shown}\n</ul>'
-        elif kind is Missing:
-            shown = f'<div class="missing">\n<p>Missing:</p>\n<ul>\n{shown}\n</ul>\n</div>'
-        elif kind is Caveat:
-            shown = f'<div class="missing">\n<p>To keep in mind:</p>\n<ul>\n{shown}\n</ul>\n</div>'
-        parts.append(shown)
-    return parts
+@dataclass(frozen=True)
+class Paragraph:
+    """A few sentences."""
+
+    text: Text
 
 
-def _block(block: Block, link: Link) -> str:
-    match block:
-        case Paragraph():
-            return f"<p>{_text(block.text, link)}</p>"
-        case Missing() | Caveat():
-            return f"<li>{escape(block.text)}</li>"
-        case Claim():
-            verdict = f'<b class="{block.verdict}">{block.verdict}</b>'
-            source = "" if block.is_paper else f" <small>({NOT_THEIRS})</small>"
-            figures = _text(block.figures, link)
-            return f"<li>{escape(block.what)}: {verdict}, {figures}{source}</li>"
-        case Table():
-            return _table(block, link)
-        case Figure():
-            pictures = "\n".join(block.pictures.values())
-            caption = escape(block.caption)
-            return (
-                f'<figure>\n<div class="pictures">\n{pictures}\n</div>\n'
-                f"<figcaption>{caption}</figcaption>\n</figure>"
-            )
-        case Details():
-            inner = "\n".join(_blocks(block.blocks, link))
-            return f"<details>\n<summary>{escape(block.summary)}</summary>\n{inner}\n</details>"
+@dataclass(frozen=True)
+class Missing:
+    """What cannot be shown because it was not run."""
+
+    text: str
 
 
-def _table(table: Table, link: Link) -> str:
-    """A table in a box that scrolls; rows under one first cell are a body of their own."""
-    head = "".join(
-        f'<th scope="col"{_side(n, table)}>{escape(cell)}</th>' for n, cell in enumerate(table.head)
-    )
-    bodies: list[list[Sequence[Text | None]]] = []
-    for row in table.rows:
-        if row[0] is None and bodies:
-            bodies[-1].append(row)
-        else:
-            bodies.append([row])
-    caption = escape(table.caption)
-    return "\n".join([
-        f'<div class="scroll" role="region" tabindex="0" aria-label="{caption}">',
-        f"<table>\n<caption><span>{caption}</span></caption>\n<thead>\n<tr>{head}</tr>\n</thead>",
-        *(_body(body, table, link) for body in bodies),
-        "</table>\n</div>",
-    ])  # fmt: skip
+@dataclass(frozen=True)
+class Caveat:
+    """What to keep in mind about the numbers."""
+
+    text: str
 
 
-def _body(rows: Sequence[Sequence[Text | None]], table: Table, link: Link) -> str:
-    lines = []
-    for row in rows:
-        cells = []
-        for column, cell in enumerate(row):
-            if cell is None:
-                continue
-            tag, more = "td", _side(column, table) or _width(cell)
-            if column == 0:
-                tag = "th"
-                more = f' scope="rowgroup" rowspan="{len(rows)}"' if rows[1:] else ' scope="row"'
-            elif column == 1 and rows[1:] and 1 < table.num_words < len(row):
-                tag, more = "th", f' scope="row"{more}'
-            cells.append(f"<{tag}{more}>{_text(cell, link)}</{tag}>")
-        lines.append(f"<tr>{''.join(cells)}</tr>")
-    return "<tbody>\n" + "\n".join(lines) + "\n</tbody>"
+@dataclass(frozen=True)
+class Claim:
+    """A statement, and whether it holds here."""
+
+    what: str
+    holds: bool
+    figures: Text
+    is_paper: bool = True
+    """Whether the paper states it."""
+
+    @property
+    def verdict(self) -> str:
+        """As a word."""
+        return "yes" if self.holds else "no"
 
 
-def _side(column: int, table: Table) -> str:
-    return "" if column < table.num_words else ' class="n"'
+@dataclass(frozen=True)
+class Table:
+    """Rows under a head."""
+
+    caption: str
+    head: Sequence[str]
+    rows: Sequence[Row]
+    num_words: int = 1
+    """Number of leading columns that contain words; the others contain numbers."""
 
 
-def _width(cell: Text) -> str:
-    """Of words: short ones stay on one line, long ones get room."""
-    letters = sum(len(span.text) for span in spans_of(cell))
-    return f' class="{"s" if letters <= SHORT else "w" if letters > LONG else "m"}"'
+@dataclass(frozen=True)
+class Figure:
+    """SVG pictures that belong together, by file name, and what they show."""
+
+    pictures: dict[str, str]
+    caption: str
 
 
-def _text(text: Text, link: Link) -> str:
-    return "".join(_span(span, link) for span in spans_of(text))
+@dataclass(frozen=True)
+class Details:
+    """Collapsed until opened."""
+
+    summary: str
+    blocks: Sequence[Block]
 
 
-def _span(span: Span, link: Link) -> str:
-    shown = escape(span.text)
-    where = link(span.run) if span.run is not None else f"#{span.anchor}" if span.anchor else ""
-    title = f' title="{escape(span.title)}"' if span.title else ""
-    if where:
-        label = f' aria-label="{escape(span.title)}"' if span.title and span.text.isdigit() else ""
-        shown = f'<a href="{escape(where)}"{title}{label}>{shown}</a>'
-    elif title:
-        shown = f"<span{title}>{shown}</span>"
-    mark = MARKS.get(span.kind)
-    return f"<{mark}>{shown}</{mark}>" if mark else shown
+Block: TypeAlias = Paragraph | Missing | Caveat | Claim | Table | Figure | Details
+
+
+@dataclass(frozen=True)
+class Section:
+    """A table or figure of the paper."""
+
+    name: str
+    """Its anchor."""
+    title: str
+    paper: str
+    """What the paper found, in a sentence."""
+    blocks: Sequence[Block] = ()
+
+    @property
+    def claims(self) -> list[Claim]:
+        """Statements that are tested here."""
+        return [block for block in self.blocks if isinstance(block, Claim)]
+
+
+def text(*parts: Text) -> list[Span]:
+    """Parts, one after the other, without empty ones."""
+    found: list[Span] = []
+    for part in parts:
+        spans = Span(part) if isinstance(part, str) else part
+        found += [spans] if isinstance(spans, Span) else spans
+    return [span for span in found if span.text]
+
+
+def weak(words: str) -> Span:
+    """Words that stand back behind others."""
+    return Span(words, kind="weak")
+
+
+def table(name: str, rows: Sequence[Row], **facts: str) -> Table:
+    """A table whose caption, which may contain facts, and head are in texts.toml."""
+    texts = TEXTS["tables"][name]
+    return Table(texts["caption"].format(**facts), texts["head"], rows, texts["words"])
+
+
+def number(value: float, runs: Run | Iterable[Run], form: str = ".2f", kind: SpanKind = "") -> Span:
+    """A number and its runs: it links to the first, and its tooltip names all."""
+    every = [runs] if isinstance(runs, Run) else list(runs)
+    named = ", ".join(run.name for run in every)
+    return Span(format(value, form), every[0], f"from {named}" if every[1:] else named, kind)
+
+
+def mean_and_range(values: Sequence[float], runs: Sequence[Run]) -> list[Span]:
+    """`90.03 89.8–90.2`: the mean over runs, with lowest and highest if there are several."""
+    mean = number(fmean(values), runs)
+    return text(mean, " ", extremes(values, runs, ".1f", "weak")) if runs[1:] else [mean]
+
+
+def extremes(
+    values: Sequence[float], runs: Sequence[Run], form: str = ".2f", kind: SpanKind = ""
+) -> list[Span]:
+    """`89.80–90.21`: the lowest and the highest of several runs, each linked to its own."""
+    ordered = sorted(zip(values, runs, strict=True), key=lambda pair: pair[0])
+    low, high = (number(*pair, form, kind) for pair in (ordered[0], ordered[-1]))
+    return [low, Span("–", kind=kind), high]
+
+
+def published(figure: str, remark: str = "") -> list[Span]:
+    """A number that we did not measure."""
+    return text(Span(figure, kind="paper"), weak(f" {remark}" if remark else ""))
+
+
+def join(texts: Iterable[Text], between: str = ", ") -> list[Span]:
+    """Texts with a separator between them."""
+    return text(*(part for each in texts for part in (between, each)))[1:]

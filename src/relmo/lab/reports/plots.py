@@ -1,32 +1,39 @@
-"""Numbers -> SVG: small pictures that follow the page's colours, light or dark.
+"""Numbers -> SVG: small pictures that follow the page's colors, light or dark.
 
-    dumbbells   before and after, a row each        curves     a line per series, with spread
+    dumbbells   before and after, a row each        curves     a line per series, with ranges
     dots        one number per row                  heat_map   shares, a row each
 
-A picture is WIDTH wide, so that its letters can be read on a phone; several stand side by side on
-wider screens. Colours are classes that picture.css knows: `s0` the baseline, `s1`, `s2` … the
-models, `paper` what others measured; each series has a mark of its own, too.
+Each takes the picture's anchor and its accessible name first. A picture is WIDTH wide, so that its
+text can be read on a phone; wider screens show several side by side. Colors are classes of
+picture.css: `s0` the baseline, `s1`, `s2` … the models, `paper` what others measured; each series
+has a mark of its own, too.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
+from typing import NamedTuple, TypeAlias
 
 WIDTH = 340
 GROUND = "svg { background: var(--paper); }\n"
-"""Of a picture by itself: the page around it may be light where its reader's system is dark."""
+"""For a picture on its own: the page around it may be light although the system is dark."""
 HEAD = 26
-"""Room for the heading."""
+"""Height of the heading."""
 LETTER = 6.1
-"""Width of a letter of a legend, about."""
+"""Approximate width of a letter of a legend."""
+MARKS = {
+    "s0": '<circle r="4.5"', "paper": '<circle r="4.5"', "s1": '<circle r="5"',
+    "s2": '<rect x="-4.5" y="-4.5" width="9" height="9"', "s3": '<path d="M0-6L6 0L0 6L-6 0Z"',
+}  # fmt: skip
+"""A ring, a disc, a square, a diamond."""
+Legend: TypeAlias = Sequence[tuple[str, str]]
+"""Marks and what they mean."""
 
 
-@dataclass(frozen=True)
-class Series:
+class Series(NamedTuple):
     """A line of a plot."""
 
     label: str
@@ -36,23 +43,13 @@ class Series:
     """x, y, lowest, highest."""
 
 
-@dataclass(frozen=True)
-class Dumbbell:
-    """A row: values of some series, and the paper's under them."""
+class PlotRow(NamedTuple):
+    """A row of values on a common scale, with published values below them."""
 
     label: str
     values: Sequence[tuple[str, float]]
     """Class and value."""
     published: Sequence[float] = ()
-
-
-@dataclass(frozen=True)
-class Dot:
-    """A row with one value."""
-
-    label: str
-    mark: str
-    value: float
 
 
 class Svg:
@@ -69,7 +66,7 @@ class Svg:
         self.text(2, -10, title, "heading")
 
     def text(self, x: float, y: float, text: str, mark: str = "", anchor: str = "start") -> None:
-        """Words, on a baseline."""
+        """Words on a baseline."""
         self._parts.append(
             f'<text x="{_at(x)}" y="{_at(y)}" class="{mark}" text-anchor="{anchor}">'
             f"{escape(text)}</text>"
@@ -91,62 +88,60 @@ class Svg:
         self._parts.append(f'<rect {size} class="heat" fill-opacity="{opacity:.2f}"/>')
 
     def dot(self, x: float, y: float, mark: str) -> None:
-        """The mark of a series: a ring, a disc, a square, a diamond."""
+        """The mark of a series."""
         place = f'class="mark {mark}" transform="translate({_at(x)} {_at(y)})"'
-        shape = {"s1": '<circle r="5"', "s2": '<rect x="-4.5" y="-4.5" width="9" height="9"'}
-        others = '<circle r="4.5"' if mark in ("s0", "paper") else '<path d="M0-6L6 0L0 6L-6 0Z"'
-        self._parts.append(f"{shape.get(mark, others)} {place}/>")
+        self._parts.append(f"{MARKS[mark]} {place}/>")
 
-    def legend(self, entries: Sequence[tuple[str, str]], y: float = 12) -> None:
+    def legend(self, entries: Legend) -> None:
         """Marks and what they mean, in one row."""
         x = 8.0
         for mark, label in entries:
-            self.dot(x, y - 4, mark)
-            self.text(x + 9, y, label, "small")
+            self.dot(x, 8, mark)
+            self.text(x + 9, 12, label, "small")
             x += 9 + LETTER * len(label) + 16
+
+    def grid(self, scale: _Scale, bottom: float) -> None:
+        """Vertical lines at the ticks of a scale."""
+        for tick in scale.ticks:
+            self.line(scale(tick), 26, scale(tick), bottom, "grid")
+            self.text(scale(tick), bottom + 16, f"{tick:g}", "small", "middle")
 
     def __str__(self) -> str:
         return "\n".join([*self._parts, "</svg>"])
 
 
 def standalone(picture: str) -> str:
-    """A picture as a file of its own, with the colours that a page would give it."""
+    """A picture as a file of its own, with the colors that a page would give it."""
     style = files("relmo.lab.reports").joinpath("picture.css").read_text("utf-8")
     begin, rest = picture.split(">", 1)
     return f'{begin} xmlns="http://www.w3.org/2000/svg">\n<style>\n{style}{GROUND}</style>{rest}\n'
 
 
-def dumbbells(
-    name: str,
-    title: str,
-    description: str,
-    rows: Sequence[Dumbbell],
-    legend: Sequence[tuple[str, str]],
-) -> str:
-    """Rows of values on one scale, joined by a line."""
-    values = [v for row in rows for _, v in row.values]
-    values += [v for row in rows for v in row.published]
-    scale = _Scale(values, 46, WIDTH - 46)
-    svg = Svg(name, title, description, 34 + 62 * len(rows) + 18)
-    svg.legend(legend)
-    bottom = 28 + 62 * len(rows)
-    for tick in scale.ticks:
-        svg.line(scale(tick), 26, scale(tick), bottom, "grid")
-        svg.text(scale(tick), bottom + 16, f"{tick:g}", "small", "middle")
+def dumbbells(name: str, title: str, rows: Sequence[PlotRow], models: Legend) -> str:
+    """Rows of values joined by a line, the paper's below them."""
+    values = [value for row in rows for _, value in row.values]
+    scale = _Scale([*values, *(v for row in rows for v in row.published)], 46, WIDTH - 46)
+    names, bottom = dict(models), 28 + 62 * len(rows)
+    each = (
+        f"{row.label}: {', '.join(f'{names[mark]} {value:.1f}' for mark, value in row.values)}"
+        for row in rows
+    )
+    svg = Svg(name, title, f"{'; '.join(each)}.", bottom + 24)
+    svg.legend([*models, ("paper", "the paper")])
+    svg.grid(scale, bottom)
     for number, row in enumerate(rows):
         y = 44 + 62 * number
         svg.text(2, y, row.label, "label")
-        _pair(svg, scale, y + 17, row.values, "")
+        _dumbbell(svg, scale, y + 17, row.values, "")
         if row.published:
-            _pair(svg, scale, y + 32, [("paper", value) for value in row.published], "paper")
+            _dumbbell(svg, scale, y + 32, [("paper", value) for value in row.published], "paper")
     return str(svg)
 
 
-def _pair(
+def _dumbbell(
     svg: Svg, scale: _Scale, y: float, values: Sequence[tuple[str, float]], mark: str
 ) -> None:
-    ordered = sorted(value for _, value in values)
-    low, high = ordered[0], ordered[-1]
+    low, high = min(value for _, value in values), max(value for _, value in values)
     svg.line(scale(low), y, scale(high), y, f"join {mark}")
     for own, value in reversed(values):  # the baseline's ring last, so that nothing hides it
         svg.dot(scale(value), y, own)
@@ -155,22 +150,19 @@ def _pair(
         svg.text(scale(high) + 9, y + 4, f"{high:.1f}", f"small {mark}")
 
 
-def dots(
-    name: str, title: str, description: str, rows: Sequence[Dot], legend: Sequence[tuple[str, str]]
-) -> str:
-    """Rows with one value each, on one scale that need not begin at zero."""
-    scale = _Scale([row.value for row in rows], 140, WIDTH - 46)
-    svg = Svg(name, title, description, 34 + 24 * len(rows) + 18)
-    svg.legend(legend)
+def dots(name: str, title: str, rows: Sequence[tuple[str, str, float]], legend: Legend) -> str:
+    """One value per row, on a scale that need not start at zero; a row is label, mark, value."""
+    scale = _Scale([value for _, _, value in rows], 140, WIDTH - 46)
+    words = ", ".join(f"{label} {value:.1f}" for label, _, value in rows)
     bottom = 28 + 24 * len(rows)
-    for tick in scale.ticks:
-        svg.line(scale(tick), 26, scale(tick), bottom, "grid")
-        svg.text(scale(tick), bottom + 16, f"{tick:g}", "small", "middle")
-    for number, row in enumerate(rows):
+    svg = Svg(name, title, f"{words}.", bottom + 24)
+    svg.legend(legend)
+    svg.grid(scale, bottom)
+    for number, (label, mark, value) in enumerate(rows):
         y = 42 + 24 * number
-        svg.text(2, y + 4, row.label, "small")
-        svg.dot(scale(row.value), y, row.mark)
-        svg.text(scale(row.value) + 10, y + 4, f"{row.value:.1f}", "small")
+        svg.text(2, y + 4, label, "small")
+        svg.dot(scale(value), y, mark)
+        svg.text(scale(value) + 10, y + 4, f"{value:.1f}", "small")
     return str(svg)
 
 
@@ -185,7 +177,7 @@ def curves(
     is_log: bool = False,
     digits: int = 0,
 ) -> str:
-    """Lines with a bar from the lowest to the highest at each point."""
+    """Lines with a bar from the lowest to the highest value at each point."""
     points = [point for one in series for point in one.points]
     y_scale = _Scale([y for _, *ys in points for y in ys], 200, 30)
     place = math.log if is_log else float
@@ -214,23 +206,14 @@ def curves(
 def heat_map(
     name: str,
     title: str,
-    description: str,
     rows: Sequence[tuple[str, Sequence[float], str]],
     columns: Sequence[str],
     last: str,
 ) -> str:
-    """Rows of shares 0 to 1, stronger where larger, and a word at the end of each.
-
-    Args:
-        name: its anchor.
-        title: its accessible name.
-        description: what it shows, in a sentence.
-        rows: label, shares, what stands at the end.
-        columns: over the shares.
-        last: over the ends.
-    """
+    """Rows of shares 0 to 1, in a stronger color if larger, and a text under `last` at the end."""
     left, cell = 138, (WIDTH - 138 - 46) / max(len(columns), 1)
-    svg = Svg(name, title, description, 28 + 30 * len(rows))
+    each = (f"{label} {', '.join(f'{share:.2f}' for share in shares)}" for label, shares, _ in rows)
+    svg = Svg(name, title, f"{'; '.join(each)}.", 28 + 30 * len(rows))
     for number, column in enumerate(columns):
         svg.text(left + cell * (number + 0.5), 16, column, "small", "middle")
     svg.text(WIDTH - 4, 16, last, "small", "end")
@@ -238,7 +221,7 @@ def heat_map(
         y = 24 + 30 * number
         svg.text(2, y + 18, label, "small")
         for place, share in enumerate(shares):
-            strength = min(0.7, 1.2 * share)  # no stronger than letters on it can be read
+            strength = min(0.7, 1.2 * share)  # no stronger, so that text on it can be read
             svg.rect(left + cell * place + 1, y, cell - 2, 26, strength)
             svg.text(left + cell * (place + 0.5), y + 18, f"{share:.2f}", "cell", "middle")
         svg.text(WIDTH - 4, y + 18, end, "small", "end")
@@ -246,12 +229,11 @@ def heat_map(
 
 
 class _Scale:
-    """Values -> places, with round ticks that hold all values between them."""
+    """Values -> positions, with round ticks on both sides of all values."""
 
     def __init__(self, values: Sequence[float], begin: float, end: float) -> None:
         low, high = min(values), max(values)
-        room = (high - low) or abs(high) or 1.0
-        raw = room / 5
+        raw = ((high - low) or abs(high) or 1.0) / 5
         size = 10.0 ** math.floor(math.log10(raw))
         step = next(size * factor for factor in (1, 2, 2.5, 5, 10) if size * factor >= raw)
         first, last = math.floor(low / step), math.ceil(high / step)
@@ -265,5 +247,5 @@ class _Scale:
 
 
 def _at(value: float) -> str:
-    """A coordinate: one digit after the point, none where it is zero."""
+    """A coordinate with at most one decimal."""
     return f"{value:.1f}".removesuffix(".0")

@@ -1,7 +1,7 @@
-"""Tables 5 and 6, and Word-in-Context: what the layers know.
+"""Tables 4 to 7, Word-in-Context and how contextual layers are: what the layers know.
 
-A probe's results are flat: `test_f1_layer_1`, `senseval2_f1_first_sense`, `test_accuracy_mix` …:
-the set that was scored, the measure, the method.
+The results of a probe are flat, PART_MEASURE_METHOD: `test_f1_layer_1`,
+`senseval2_f1_first_sense`, `test_accuracy_mix` …
 """
 
 from __future__ import annotations
@@ -10,320 +10,331 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import isnan
 from statistics import fmean
+from typing import Any
 
-from relmo.lab.reports import paper
-from relmo.lab.reports.blocks import (
-    NOTHING,
-    Block,
-    Claim,
-    Figure,
-    Missing,
-    Paragraph,
-    Section,
-    Span,
-    Table,
-    Text,
-    extremes,
-    not_rerun,
-    number,
-    published,
-    versus,
-)
-from relmo.lab.reports.names import mark, slug
-from relmo.lab.reports.plots import Dot, dots
-from relmo.lab.reports.records import MODELS, Run, model_order
+from relmo.lab.reports import page
+from relmo.lab.reports.groups import Records, slug
+from relmo.lab.reports.plots import Series, curves, dots
+from relmo.lab.reports.records import TEXTS, Run, Texts
 
-METHODS = {
-    "most_frequent": "most frequent", "first_sense": "first sense", "majority": "majority",
-    "static": "static vectors", "layer_0": "layer 0", "layer_1": "layer 1", "layer_2": "layer 2",
-    "mean": "mean of layers", "mix": "learned mix",
-}  # fmt: skip
+METHODS, SETS, INTRINSIC = TEXTS["methods"], TEXTS["sets"], TEXTS["intrinsic"]["measures"]
+"""Names of methods, of what they are scored on, and of measures of how contextual a layer is."""
 PLAIN = "plain_"
-"""Begins the name of a reading by the paper's rule, the nearest centroid and nothing else."""
-SETS = {
-    "test": "test", "senseval2": "Senseval-2", "senseval3": "Senseval-3",
-    "semeval2007": "SemEval-2007", "dev": "development",
-}  # fmt: skip
+"""Prefix of a method that uses the paper's rule, the nearest centroid and nothing else."""
 FLAT = re.compile(r"(.+?)_(f1|accuracy)_(.+)")
-FLOORS = "most_frequent", "first_sense", "majority"
-"""Methods that read no vectors."""
+WITHOUT_VECTORS = "most_frequent", "first_sense", "majority"
+"""Methods that use no vectors."""
+
+
+def table_4(records: Records) -> page.Section:
+    """Neighbors of a word in a sentence."""
+    found = records.of("neighbors")
+    asked: dict[tuple[str, str], list[Run]] = {}
+    for run in found:
+        asked.setdefault((str(run.record["word"]), _line(run.record["sentence"])), []).append(run)
+    tables = [_neighbors(word, line, asked[word, line]) for word, line in sorted(asked)]
+    missing = records.absent("neighbors (`relmo neighbors`)", {run.elmo for run in found})
+    return records.section("neighbours", tables, missing)
+
+
+def _neighbors(word: str, sentence: str, runs: Sequence[Run]) -> page.Table:
+    """Neighbors of a word in a sentence: by each model and method, and without context."""
+    rows: list[page.Row] = []
+    for run in runs:
+        layer = run.record.get("layer")
+        way = "sense vectors" if layer is None else f"layer {layer}"
+        label: str | None = f"{run.elmo}, by {way}"
+        for near, cosine, position in run.results.get("context", []):
+            score = page.number(cosine, run, kind="weak")
+            marked = _marked(run, _line(near), int(position))
+            rows.append([label, page.text(marked, " ", score)])
+            label = None
+    for run in {run.elmo: run for run in runs}.values():
+        words = [
+            page.text(page.Span(str(near), run), " ", page.number(cosine, run, kind="weak"))
+            for near, cosine in run.results.get("static", [])
+        ]
+        rows += [[f"{run.elmo}, without context", page.join(words)]] if words else []
+    glove = TEXTS["neighbours"]["published"].get(word)
+    rows += [["GloVe, in the paper", page.join(map(page.published, glove))]] if glove else []
+    return page.table("neighbors", rows, word=word, sentence=sentence)
+
+
+def _line(sentence: Any) -> str:  # noqa: ANN401 - a string or a list of words
+    return sentence if isinstance(sentence, str) else " ".join(sentence)
+
+
+def _marked(run: Run, sentence: str, position: int) -> list[page.Span]:
+    """A sentence with the word at the position in bold, linked to the record."""
+    words = sentence.split()
+    if not 0 <= position < len(words):
+        return [page.Span(sentence, run)]
+    before, after = (" ".join(part) for part in (words[:position], words[position + 1 :]))
+    word = page.Span(words[position], run, kind="strong")
+    return page.text(f"{before} " if before else "", word, f" {after}" if after else "")
 
 
 @dataclass(frozen=True)
 class Probe:
-    """A probe of a model: the runs it was made by, and means over them by set and method."""
+    """A probe of a model: its runs, and their scores by part and method."""
 
-    model: str
     label: str
-    """The model's name, and more where that is not enough."""
+    """The model's name, with more details if several probes have the same model."""
     runs: tuple[Run, ...]
-    values: Mapping[tuple[str, str], float]
-    every: Mapping[tuple[str, str], list[float]]
-    """The same of each run."""
+    scores: Mapping[tuple[str, str], list[float]]
+    """One score per run."""
 
-    def cell(self, part: str, method: str) -> Text:
-        """A number of it, with lowest and highest where there are several runs."""
-        each = self.every.get((part, method))
-        if each is None:
-            return NOTHING
-        if not each[1:]:
-            return [self.span(part, method)]
-        spread = extremes(each, self.runs, ".1f", "weak")
-        return [self.span(part, method), Span(" "), *spread]
+    @property
+    def model(self) -> str:
+        """Name of the ELMo model."""
+        return self.runs[0].elmo
 
-    def span(self, part: str, method: str) -> Span:
-        """A number of it."""
-        return number(self.values[part, method], self.runs)
+    @property
+    def parts(self) -> list[str]:
+        """What was scored, the test part first."""
+        return _ordered({part for part, _ in self.scores}, SETS)
+
+    def methods(self, part: str | None = None) -> list[str]:
+        """Methods, of one part or of all."""
+        return _ordered({m for own, m in self.scores if part in (None, own)}, METHODS)
+
+    def value(self, method: str, part: str = "test") -> float:
+        """Mean over the runs."""
+        return fmean(self.scores[part, method])
+
+    def span(self, method: str, part: str = "test") -> page.Span:
+        """The mean, linked to its runs."""
+        return page.number(self.value(method, part), self.runs)
+
+    def cell(self, method: str, part: str) -> page.Text:
+        """The mean for a table, with lowest and highest if there are several runs."""
+        each = self.scores.get((part, method))
+        return page.mean_and_range(each, self.runs) if each else page.NOTHING
+
+    def best_layer(self) -> str:
+        """The layer that is best on the development part if all were scored there; may be empty."""
+        layers = [method for method in self.methods("test") if method.startswith("layer_")]
+        part = "dev" if all(("dev", method) in self.scores for method in layers) else "test"
+        return max(layers, key=lambda method: self.value(method, part), default="")
 
 
-def table_5(runs: Sequence[Run]) -> Section:
+def find_probes(records: Records, task: str) -> list[Probe]:
+    """One for each model, precision, set of weights and data; runs with other seeds together."""
+    found: dict[tuple[str, str, str, str], list[Run]] = {}
+    for run in records.of(task):
+        data = json.dumps(run.record.get("data", {}).get("files", {}), sort_keys=True)
+        key = run.elmo, str(run.record.get("precision", "")), run.fingerprint, data
+        found.setdefault(key, []).append(run)
+    names = [key[0] for key in found]
+    probes = []
+    for key, runs in sorted(found.items(), key=lambda i: (records.model_order(i[0][0]), i[0])):
+        label, results = key[0], set[str].intersection(*({*run.results} for run in runs))
+        if names.count(label) > 1:
+            data_name = str(runs[0].record.get("data", {}).get("name", ""))
+            apart = " ".join(filter(None, [key[1], key[2][:8], data_name]))
+            label = f"{label} ({apart}, {runs[0].name})"
+        matches = (match for name in sorted(results) if (match := FLAT.fullmatch(name)))
+        scores = {(m[1], m[3]): [float(run.results[m[0]]) for run in runs] for m in matches}
+        probes.append(Probe(label, tuple(runs), scores))
+    return probes
+
+
+def table_5(records: Records) -> page.Section:
     """Word senses."""
-    probes = find_probes(runs, "probe-wsd")
-    blocks: list[Block] = []
-    if probes:
-        blocks = [
-            Paragraph(
-                "F1 of telling a word's sense by its vectors in SemCor, with the first sense for "
-                "words that SemCor does not hold. Rows called plain are the paper's rule, the "
-                "sense with the nearest centroid, and compare with its figures. The others have "
-                "the rule that held-out documents of SemCor chose for that row: "
-                f"{_rules(probes)}. “Test” is the sets together; the paper's figures are on five, "
-                "these three and two more. “First sense” is WordNet's, as we count it; below it "
-                "as published."
-            ),
-            _picture("wsd", "Word senses, F1", probes, paper.WSD_LAYERS),
-            *(_table("Table 5. Word senses", p, _published_senses(p)) for p in probes),
-            *(claim for probe in probes for claim in _sense_claims(probe)),
-        ]
-    return Section(
-        "senses",
-        "Table 5: word senses by layer",
-        "The second layer knows more of word senses than the first, and comes near to systems made "
-        "for that.",
-        [*blocks, *_missing(probes, "word senses (`relmo probe wsd`)")],
-    )
+    return _section(records, "senses", "wsd")
+
+
+def table_6(records: Records) -> page.Section:
+    """Parts of speech."""
+    return _section(records, "tags", "pos")
+
+
+def word_in_context(records: Records) -> page.Section:
+    """Does a word have the same meaning in two sentences?"""
+    return _section(records, "wic", "wic")
+
+
+def _section(records: Records, name: str, probe_name: str) -> page.Section:
+    """Figure, tables and claims of a probe."""
+    texts, probes = TEXTS[name], find_probes(records, f"probe-{probe_name}")
+    blocks: list[page.Block] = [_table(texts, probe) for probe in probes]
+    if probes and "layers" in texts:
+        blocks.insert(0, _figure(records, texts, probes))
+        blocks += (claim for probe in probes for claim in _claims(records, probe, probe_name))
+    missing = records.absent(texts["record"], {probe.model for probe in probes})
+    return records.section(name, blocks, missing, rules=_rules(probes))
 
 
 def _rules(probes: Sequence[Probe]) -> str:
-    """In words, the rules by which senses are told in the rows that are not plain."""
-    found = [
-        rule
-        for probe in probes
-        for run in probe.runs
-        for rule in run.record.get("settings", {}).get("rules", {}).values()
-    ]
+    """In words, the rules that choose a sense in the rows that are not plain."""
+    runs = (run for probe in probes for run in probe.runs)
+    found = [r for run in runs for r in run.record.get("settings", {}).get("rules", {}).values()]
     votes = [int(rule["votes"]) for rule in found if rule.get("kind") == "neighbours"]
     ways = []
     if votes:
         span = "–".join(str(count) for count in sorted({min(votes), max(votes)}))
         ways.append(f"a vote of the {span} nearest examples")
     if len(votes) < len(found) or not found:
-        ways.append("the nearest centroid, the sense's frequency weighed in")
+        ways.append("the nearest centroid, weighted by the sense's frequency")
     return ", or ".join(ways)
 
 
-def table_6(runs: Sequence[Run]) -> Section:
-    """Parts of speech."""
-    probes = find_probes(runs, "probe-pos")
-    blocks: list[Block] = []
-    if probes:
-        blocks = [
-            Paragraph(
-                "Accuracy of a linear classifier on one layer. Ours is of universal tags, in our "
-                "records those of UD English EWT, the paper's of the Penn Treebank: orderings "
-                "compare, figures do not."
-            ),
-            _picture("pos", "Parts of speech, accuracy", probes, paper.POS_LAYERS),
-            *(_table("Table 6. Parts of speech", p, _published_tags(p)) for p in probes),
-            *(claim for probe in probes for claim in _tag_claims(probe)),
-        ]
-    return Section(
-        "tags",
-        "Table 6: parts of speech by layer",
-        "The first layer knows more of parts of speech than the second.",
-        [*blocks, *_missing(probes, "parts of speech (`relmo probe pos`)")],
-    )
-
-
-def word_in_context(runs: Sequence[Run]) -> Section:
-    """The same word twice: the same meaning?"""
-    probes = find_probes(runs, "probe-wic")
-    blocks: list[Block] = []
-    if probes:
-        blocks = [
-            Paragraph(
-                "Accuracy of saying whether a word means the same in two sentences, by a bound on "
-                "the cosine of its two vectors, chosen on the training part; chance is 50 %. Sense "
-                "vectors are what both language models expect at a place beside the layers there."
-            ),
-            *(_table("Word-in-Context", probe, []) for probe in probes),
-        ]
-    return Section(
-        "wic",
-        "Word-in-Context",
-        "Not in the paper; the data is younger than it.",
-        [*blocks, *_missing(probes, "Word-in-Context (`relmo probe wic`)")],
-    )
-
-
-def find_probes(runs: Sequence[Run], task: str) -> list[Probe]:
-    """One of each model, precision, set of weights and data; runs of other seeds together."""
-    found: dict[tuple[str, ...], list[Run]] = {}
-    for run in runs:
-        if run.task == task:
-            mark = str((run.record.get("elmo") or {}).get("fingerprint", ""))
-            data = json.dumps(run.record.get("data", {}).get("files", {}), sort_keys=True)
-            key = run.elmo, str(run.record.get("precision", "")), mark, data
-            found.setdefault(key, []).append(run)
-    names = [key[0] for key in found]
-    return [
-        _probe(_label(own[0]) if names.count(key[0]) > 1 else key[0], own)
-        for key, own in sorted(found.items(), key=lambda item: (model_order(item[0][0]), item[0]))
+def _table(texts: Texts, probe: Probe) -> page.Table:
+    """Scores by method and part, followed by what others published."""
+    rows: list[page.Row] = [
+        [_method(method), *(probe.cell(method, part) for part in probe.parts)]
+        for method in probe.methods()
     ]
-
-
-def _label(run: Run) -> str:
-    """The name of a model of which there are several probes, and what sets this one apart."""
-    facts, data = run.record.get("elmo") or {}, run.record.get("data", {})
-    apart = run.record.get("precision"), str(facts.get("fingerprint", ""))[:8], data.get("name")
-    return f"{run.elmo} ({' '.join(str(each) for each in apart if each)}, {run.path.parent.name})"
-
-
-def _probe(label: str, runs: Sequence[Run]) -> Probe:
-    names = set[str].intersection(*({*run.results} for run in runs))
-    every = {
-        (match[1], match[3]): [float(run.results[name]) for run in runs]
-        for name in sorted(names)
-        if (match := FLAT.fullmatch(name))
-    }
-    values = {key: fmean(each) for key, each in every.items()}
-    return Probe(runs[0].elmo, label, tuple(runs), values, every)
-
-
-def _table(caption: str, probe: Probe, others: Sequence[Sequence[Text | None]]) -> Table:
-    parts = _ordered({part for part, _ in probe.values}, SETS)
-    methods = _ordered({method for _, method in probe.values}, METHODS)
-    rows: list[Sequence[Text | None]] = [
-        [
-            _method(method),
-            *(probe.cell(part, method) for part in parts),
-        ]
-        for method in methods
-    ]
-    head = ["method", *(SETS.get(part, part) for part in parts)]
-    return Table(f"{caption}, {probe.label}.", head, [*rows, *others])
+    layers = texts.get("layers", {}).items()
+    bilm = {f"the paper's biLM, layer {n}": {"test": value} for n, value in layers}
+    others = texts.get("published", {})
+    for name, values in {**bilm, **others}.items():
+        remark = "not rerun" if name in others else texts["layers_on"]
+        found = (values.get(part) for part in probe.parts)
+        rows.append([name, *(page.published(v, remark) if v else page.NOTHING for v in found)])
+    head = ["method", *(SETS.get(part, part) for part in probe.parts)]
+    return page.Table(f"{texts['caption']}, {probe.label}.", head, rows)
 
 
 def _method(name: str) -> str:
     if name.startswith(PLAIN):
         return f"{_method(name.removeprefix(PLAIN))}, plain"
-    return METHODS.get(name, name.replace("_", " "))
+    return str(METHODS.get(name, name.replace("_", " ")))
 
 
 def _ordered(names: set[str], known: Mapping[str, str]) -> list[str]:
-    """Known names in their order, each with its plain reading after it, then others."""
-    order = {name: number for number, name in enumerate(known)}
+    """Known names in their order, each followed by its plain version, then others."""
+    order = {name: n for n, name in enumerate(known)}
     return sorted(names, key=lambda n: (order.get(n.removeprefix(PLAIN), len(order)), len(n), n))
 
 
-def _published_senses(probe: Probe) -> list[list[Text | None]]:
-    """Rows of others, on our sets where they were scored there."""
-    parts = _ordered({part for part, _ in probe.values}, SETS)
-    rows: list[list[Text | None]] = [
-        [f"the paper's biLM, layer {layer}",
-         *([published(value), Span(" five sets", kind="weak")] if part == "test" else NOTHING
-           for part in parts)]
-        for layer, value in paper.WSD_LAYERS.items()
-    ]  # fmt: skip
-    for name in [*paper.WSD, *(name for name in paper.WSD_SETS if name not in paper.WSD)]:
-        by_set = {**paper.WSD_SETS.get(name, {}), "test": paper.WSD.get(name, "")}
-        rows.append(
-            [name, *(not_rerun(by_set[part]) if by_set.get(part) else NOTHING for part in parts)]
-        )
-    return rows
-
-
-def _published_tags(probe: Probe) -> list[list[Text | None]]:
-    parts = _ordered({part for part, _ in probe.values}, SETS)
-    ours = {f"the paper's biLM, layer {layer}": v for layer, v in paper.POS_LAYERS.items()}
-    rows: list[list[Text | None]] = [
-        [name, *([published(value), Span(" PTB", kind="weak")] if part == "test" else NOTHING
-                 for part in parts)]
-        for name, value in ours.items()
-    ]  # fmt: skip
-    return rows + [
-        [name, *(not_rerun(value) if part == "test" else NOTHING for part in parts)]
-        for name, value in paper.POS.items()
-    ]
-
-
-def _picture(name: str, heading: str, probes: Sequence[Probe], layers: Mapping[int, str]) -> Figure:
-    """Methods of each model on the test set, and the paper's layers."""
-    pictures = {}
+def _figure(records: Records, texts: Texts, probes: Sequence[Probe]) -> page.Figure:
+    """Methods of each model on the test part, and the paper's layers."""
+    pictures, heading = {}, texts["picture"]
     for probe in probes:
-        own, methods = mark(probe.model), {m for part, m in probe.values if part == "test"}
+        own = records.mark(probe.model)
         rows = [
-            Dot(_method(m), "s0" if m in FLOORS else own, probe.values["test", m])
-            for m in _ordered(methods, METHODS)
+            (_method(m), "s0" if m in WITHOUT_VECTORS else own, probe.value(m))
+            for m in probe.methods("test")
         ]
-        rows += [Dot(f"paper, layer {n}", "paper", float(value)) for n, value in layers.items()]
-        words = ", ".join(f"{row.label} {row.value:.1f}" for row in rows)
-        key = f"{name}-{slug(probe.label)}"
+        rows += [(f"paper, layer {n}", "paper", float(v)) for n, v in texts["layers"].items()]
+        name = f"{probe.runs[0].task.removeprefix('probe-')}-{slug(probe.label)}"
         legend = [(own, probe.model), ("s0", "no vectors"), ("paper", "the paper")]
-        pictures[key] = dots(key, f"{heading}, {probe.label}", f"{words}.", rows, legend)
-    return Figure(pictures, f"{heading}, by method; the scale does not begin at zero.")
+        pictures[name] = dots(name, f"{heading}, {probe.label}", rows, legend)
+    return page.Figure(pictures, f"{heading}, by method; the scale does not start at zero.")
 
 
-def _sense_claims(probe: Probe) -> Iterator[Claim]:
-    yield from _layer_claim(probe, "WSD", 2, 1)
-    yield from _layer_claim(probe, "WSD", 2, 1, PLAIN)
-    floor = next((m for m in FLOORS if ("test", m) in probe.values), None)
-    best = _best_layer(probe)
-    if floor and best:
-        above, below = probe.values["test", best], probe.values["test", floor]
-        yield Claim(
-            f"WSD, {probe.label}: best layer ({best.removeprefix('layer_')}) at least 1.5 points "
-            f"above the {METHODS[floor].removesuffix(' sense')} sense",
-            above >= below + 1.5,
-            versus(probe.span("test", best), probe.span("test", floor)),
+def _claims(records: Records, probe: Probe, name: str) -> Iterator[page.Claim]:
+    """What the paper says about layers, and whether the study's target is reached."""
+    upper, lower = (2, 1) if name == "wsd" else (1, 2)
+    for rule, words in (("", ""), (PLAIN, " by the nearest centroid")):
+        keys = f"{rule}layer_{upper}", f"{rule}layer_{lower}"
+        if all(("test", key) in probe.scores for key in keys):
+            yield page.Claim(
+                f"{name.upper()}, {probe.label}: layer {upper} above layer {lower}{words}",
+                probe.value(keys[0]) > probe.value(keys[1]),
+                page.text(probe.span(keys[0]), " against ", probe.span(keys[1])),
+            )
+    best, target = probe.best_layer(), records.study.targets.get(name)
+    floor = next((m for m in WITHOUT_VECTORS if ("test", m) in probe.scores), "")
+    if not best or target is None or (name == "wsd" and not floor):
+        return
+    layer, figures = best.removeprefix("layer_"), [probe.span(best)]
+    what = f"best single layer ({layer}) at least {target:g} %"
+    if name == "wsd":
+        sense = f"{METHODS[floor].removesuffix(' sense')} sense"
+        what = f"best layer ({layer}) at least {target:g} points above the {sense}"
+        figures = page.text(probe.span(best), " against ", probe.span(floor))
+        target += probe.value(floor)
+    what = f"{name.upper()}, {probe.label}: {what}"
+    yield page.Claim(what, probe.value(best) >= target, figures, is_paper=False)
+
+
+def intrinsic(records: Records) -> page.Section:
+    """How contextual each layer is."""
+    found = records.of("probe-intrinsic")
+    blocks: list[page.Block] = []
+    if found:
+        pictures = _intrinsic_pictures(records, found)
+        blocks = [page.Figure(pictures, "How contextual each layer is.")]
+        blocks += (_intrinsic_table(run) for run in found)
+        blocks += (claim for run in found for claim in _intrinsic_claims(run))
+    missing = records.absent("how contextual the layers are", {run.elmo for run in found})
+    return records.section("intrinsic", blocks, missing)
+
+
+def _by_layer(run: Run, measure: str) -> dict[int, float]:
+    pattern = re.compile(rf"{measure}_layer_(\d+)")
+    matches = ((pattern.fullmatch(name), value) for name, value in run.results.items())
+    return dict(sorted((int(match[1]), float(value)) for match, value in matches if match))
+
+
+def _intrinsic_pictures(records: Records, found: Sequence[Run]) -> dict[str, str]:
+    pictures = {}
+    for measure, label in INTRINSIC.items():
+        lines = {run: line for run in found if (line := _by_layer(run, measure))}
+        series, words = [], []
+        for run, line in lines.items():
+            points = [(n, value, value, value) for n, value in line.items()]
+            series.append(Series(run.elmo, records.mark(run.elmo), points))
+            words.append(f"{run.elmo} " + ", ".join(f"{value:.2f}" for value in line.values()))
+        numbers = sorted({n for line in lines.values() for n in line})
+        if numbers:
+            name, description = f"intrinsic-{slug(measure)}", f"By layer: {'; '.join(words)}."
+            ticks = [(float(n), f"layer {n}") for n in numbers]
+            pictures[name] = curves(
+                name, label.capitalize(), description, series, "", ticks, digits=1
+            )
+    return pictures
+
+
+def _intrinsic_table(run: Run) -> page.Table:
+    found = {measure: _by_layer(run, measure) for measure in INTRINSIC}
+    numbers = sorted({n for line in found.values() for n in line})
+    rows: list[page.Row] = []
+    for measure, line in found.items():
+        cells = (page.number(line[n], run, ".3f") if n in line else page.NOTHING for n in numbers)
+        rows += [[INTRINSIC[measure], *cells]] if line else []
+    head = ["measure", *(f"layer {n}" for n in numbers)]
+    return page.Table(f"How contextual each layer is, {run.elmo}.", head, rows)
+
+
+def _intrinsic_claims(run: Run) -> Iterator[page.Claim]:
+    """Self-similarity, less what chance gives."""
+    own, chance = _by_layer(run, "self_similarity"), _by_layer(run, "anisotropy")
+    if {1, 2} <= own.keys() & chance.keys():
+        lower, upper = (page.number(own[n] - chance[n], run, ".3f") for n in (1, 2))
+        yield page.Claim(
+            f"{run.elmo}: layer 2 more contextual than layer 1 (self-similarity beyond chance)",
+            own[2] - chance[2] < own[1] - chance[1],
+            page.text(upper, " against ", lower),
             is_paper=False,
         )
 
 
-def _tag_claims(probe: Probe) -> Iterator[Claim]:
-    yield from _layer_claim(probe, "POS", 1, 2)
-    best = _best_layer(probe)
-    if best:
-        yield Claim(
-            f"POS, {probe.label}: best single layer ({best.removeprefix('layer_')}) at least 94 %",
-            probe.values["test", best] >= 94,
-            probe.span("test", best),
-            is_paper=False,
-        )
-
-
-def _layer_claim(
-    probe: Probe, name: str, upper: int, lower: int, rule: str = ""
-) -> Iterator[Claim]:
-    keys = ("test", f"{rule}layer_{upper}"), ("test", f"{rule}layer_{lower}")
-    if all(key in probe.values for key in keys):
-        above, below = (probe.values[key] for key in keys)
-        yield Claim(
-            f"{name}, {probe.label}: layer {upper} above layer {lower}"
-            f"{' by the nearest centroid' if rule else ''}",
-            above > below,
-            versus(probe.span(*keys[0]), probe.span(*keys[1])),
-        )
-
-
-def _best_layer(probe: Probe) -> str | None:
-    """On the development part, where all layers were scored there."""
-    layers = [m for part, m in probe.values if part == "test" and m.startswith("layer_")]
-    part = "dev" if all(("dev", m) in probe.values for m in layers) else "test"
-    return max(layers, key=lambda m: probe.values[part, m], default=None)
-
-
-def _missing(probes: Sequence[Probe], what: str) -> list[Missing]:
-    have = {probe.model for probe in probes}
-    return [Missing(f"No probe of {model} for {what}.") for model in MODELS if model not in have]
+def table_7(records: Records) -> page.Section:
+    """Perplexity before and after tuning on a task's text."""
+    found = records.of("tuned-perplexity")
+    rows: list[page.Row] = []
+    claims = []
+    for run in found:
+        texts = sorted(n.removesuffix("_before") for n in run.results if n.endswith("_before"))
+        for text in (text for text in texts if f"{text}_after" in run.results):
+            name = records.study.texts.get(text, text.replace("_", " "))
+            values = [float(run.results[f"{text}_{when}"]) for when in ("before", "after")]
+            before, after = (page.number(value, run) for value in values)
+            rate = float(run.results.get(f"{text}_unknown_rate", "nan"))
+            unknown = page.text(page.number(100 * rate, run, ".1f"), " %")
+            theirs = TEXTS["perplexity"]["published"].get(text, ("–", "–"))
+            rows.append([
+                name, run.elmo, before, after, page.NOTHING if isnan(rate) else unknown,
+                *map(page.published, theirs),
+            ])  # fmt: skip
+            what = f"{name}, {run.elmo}: lower perplexity after tuning"
+            figures = page.text(after, " against ", before)
+            claims.append(page.Claim(what, values[1] < values[0], figures))
+    blocks: list[page.Block] = [page.table("perplexity", rows), *claims] if rows else []
+    missing = records.absent("perplexity after tuning", {run.elmo for run in found})
+    return records.section("perplexity", blocks, missing)

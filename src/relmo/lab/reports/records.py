@@ -1,99 +1,157 @@
-"""run.json -> Run -> Group: what was measured, and which measurements belong together.
+"""Records on disk: one run.json per run folder, or many of them in a collection (JSON lines).
 
-Runs of one data set, model, share of the training data and recipe that differ in their seed alone
-are a group. Of several groups those with the most seeds count, three being enough, and of these the
-development part chooses: the one with the highest mean score.
+    read_runs(Path("experiments"))    -> list[Run]
+
+A line of a collection is `{"run": NAME, "record": {...}}`. NAME is the name of the run's folder,
+the record is its run.json unchanged, so that its checksum (the key `seal`) can still be verified.
+`report.toml` in the folder of runs describes the study that they belong to; it is optional.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
+from importlib.resources import files
 from pathlib import Path
-from statistics import fmean
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
+from relmo.config import Settings, build
 from relmo.errors import ConfigError, WeightError
-from relmo.train.run import read_record
+from relmo.train.run import check_record, read_record
 
-Part = Literal["dev", "test"]
-MODELS = "relmo-en-base", "relmo-en-small"
-"""What the report is about, in its order; other models come after them by name."""
-MEASURES = {
-    "squad": "f1", "snli": "accuracy", "srl": "f1", "coref": "f1", "ner": "f1",
-    "sst": "accuracy", "sst-phrases": "accuracy", "pos": "accuracy",
-}  # fmt: skip
-"""By task, in the paper's order, others after them, the score that decides."""
+ScoredPart = Literal["dev", "test"]
+START = '{"run":'
+"""First characters of a collection, which tell it from other JSON lines such as metrics.jsonl."""
 NEEDED = "data", "recipe", "seed", "parameters", "seconds", "results"
-"""What the record of a task's run holds at least."""
+"""Keys that the record of a task's run must have."""
 ELMO_ONLY = "place", "layers", "l2", "elmo_dropout", "finetune"
-"""Of a recipe's input: what means nothing to a baseline."""
+"""Settings of a recipe's input that have no effect on a baseline."""
 NO_SETTING = "training.seed", "training.log_every", "training.checkpoint_every", "batch.share"
-"""Of a recipe: what is no setting of the model, or stands elsewhere in the record."""
+"""Keys of a recipe that do not change the model, or that the record repeats elsewhere."""
+Texts: TypeAlias = Mapping[str, Any]
+TEXTS: Texts = tomllib.loads(files("relmo.lab.reports").joinpath("texts.toml").read_text("utf-8"))
+"""Names of tasks and methods; by section its texts and what others published."""
+TASKS: Mapping[str, Mapping[str, str]] = TEXTS["known_tasks"]
+"""By task, in the paper's order: its title, the score that decides, the network, one example."""
 
-BOUNDS = {
-    "training.steps": "updates", "training.epochs": "epochs", "training.minutes": "minutes",
-}  # fmt: skip
-"""Settings that end a training, and what they count."""
-ADDED: Mapping[str, Mapping[str, Any]] = {
-    "snli": {
-        "model.aligned_by": "all",
-        "model.compared_width": 0,
-        "model.is_dropout_shared": False,
-        "model.temperature": 1.0,
-    },
-    "sst": {"model.maxout_norm": "batch"},
-    "sst-phrases": {"model.maxout_norm": "batch"},
-}
-"""Settings that some records of a task lack, and how they were run;"""
-ADDED_TO_ALL = {"optimizer.bilm_rate": 1.0}
-"""those of any task."""
-ENOUGH_SEEDS = 3
-"""One lucky seed of a setting that was tried once does not beat the mean of so many."""
+
+@dataclass(frozen=True, kw_only=True)
+class Corpus(Settings):
+    """A data set that has a name of its own, recognized by its training file."""
+
+    task: str
+    file: str
+    """Name of the training file."""
+    sha256: str = ""
+    """How the file's checksum starts; needed if other data sets use the same file name."""
+    name: str
+    has_size: bool = False
+    """Whether the number of training examples follows the name, to tell subsets apart."""
+    remark: str = ""
+    """What readers should know about its parts."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study(Settings):
+    """report.toml: what a report says about runs that is not in their records."""
+
+    models: tuple[str, ...] = ()
+    """ELMo models under study, in the report's order; by default all that the records name."""
+    corpora: tuple[Corpus, ...] = ()
+    """Data sets with names of their own; others are named after their folder."""
+    texts: Mapping[str, str] = field(default_factory=dict)
+    """Names of the texts of Table 7."""
+    notes: Mapping[str, str] = field(default_factory=dict)
+    """Sentences added to introductions, by section; `report` is the introduction of it all."""
+    added: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """By task (`all` for every task): settings that older recipes lack, with the value that those
+    runs used."""
+    compared_tasks: tuple[str, ...] = ()
+    """Tasks that Tables 2 and 3 should contain; the report lists what is missing."""
+    share_tasks: tuple[str, ...] = ()
+    """Tasks that Figure 1 should contain, each with all `shares`."""
+    shares: tuple[float, ...] = ()
+    targets: Mapping[str, float] = field(default_factory=dict)
+    """Goals of the study: `pos` accuracy of the best layer, `wsd` points above the first sense."""
+
+
+def read_study(folder: Path) -> Study:
+    """Read report.toml; without that file, the study that says nothing."""
+    path = folder / "report.toml"
+    if not path.is_file():
+        return Study()
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: not valid TOML ({error})") from error
+    corpora = [build(Corpus, each, f"{path}, corpora") for each in values.pop("corpora", [])]
+    return build(Study, {**values, "corpora": corpora}, str(path))
 
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """A record and where it lies."""
+    """A record, and the file that contains it."""
 
     path: Path
     record: Mapping[str, Any]
+    name: str
+    """Name of the run's folder."""
+    line: int = 0
+    """Number of its line in a collection, from 1 on; 0 if the file is a run.json."""
+    study: Study = field(default_factory=Study)
+
+    @property
+    def order(self) -> str:
+        """Sort key: the path of its run.json; a collection counts as a folder of runs."""
+        path = self.path.with_suffix("") / self.name / "run.json" if self.line else self.path
+        return path.as_posix()
 
     @property
     def task(self) -> str:
-        """What was run, empty where the record does not say."""
+        """What was run; empty if the record does not say."""
         return str(self.record.get("task", ""))
 
     @property
+    def is_task(self) -> bool:
+        """Whether it is a task's run with a score on the test part."""
+        return self.task in TASKS and f"test_{TASKS[self.task]['measure']}" in self.results
+
+    @property
     def elmo(self) -> str:
-        """Name of the model; empty for a baseline."""
+        """Name of the ELMo model; empty for a baseline."""
         return str((self.record.get("elmo") or {}).get("name", ""))
 
     @property
+    def fingerprint(self) -> str:
+        """Of the ELMo model's weights."""
+        return str((self.record.get("elmo") or {}).get("fingerprint", ""))
+
+    @property
     def seed(self) -> int:
-        """Of a task's run."""
+        """Random seed of a task's run."""
         return int(self.record["seed"])
 
     @property
     def share(self) -> float:
-        """Of the training data that was used, 0 to 1."""
+        """Share of the training data that was used, 0 to 1."""
         return float(self.record["data"].get("share", 1.0))
 
     @property
     def results(self) -> Mapping[str, Any]:
-        """Names and numbers."""
+        """Scores by name."""
         found: Mapping[str, Any] = self.record.get("results", {})
         return found
 
-    def score(self, part: Part) -> float:
-        """The figure that decides, of a task."""
-        return float(self.results[f"{part}_{MEASURES[self.task]}"])
+    def score(self, part: ScoredPart) -> float:
+        """The score that decides, for a task's run."""
+        return float(self.results[f"{part}_{TASKS[self.task]['measure']}"])
 
     @cached_property
     def settings(self) -> dict[str, Any]:
-        """The recipe, flat, without what changes nothing: `{"input.place": "both", …}`."""
+        """The recipe without settings that have no effect, flat: `{"input.place": "both", …}`."""
         flat = {
             f"{section}.{key}": value
             for section, values in self.record["recipe"].items()
@@ -105,196 +163,62 @@ class Run:
         if not (self.elmo and flat.get("input.finetune")):
             idle.append("optimizer.bilm_rate")
         if self.elmo and flat.get("input.layers") == "top":
-            idle.append("input.l2")  # one layer has nothing to weigh
-        every = {**ADDED_TO_ALL, **ADDED.get(self.task, {}), **flat}
+            idle.append("input.l2")  # a single layer has no weights to regularize
+        added = self.study.added
+        every = {**added.get("all", {}), **added.get(self.task, {}), **flat}
         return {key: value for key, value in every.items() if key not in idle}
 
 
-@dataclass(frozen=True, order=True)
-class Dataset:
-    """A task on files of its own."""
-
-    task: str
-    name: str
-    digest: str
-    """Of the checksums of its files."""
-
-
-@dataclass(frozen=True, eq=False)
-class Group:
-    """Runs that differ in their seed alone, by seed."""
-
-    dataset: Dataset
-    elmo: str
-    share: float
-    runs: tuple[Run, ...]
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """Which all its runs share."""
-        return self.runs[0].settings
-
-    def scores(self, part: Part) -> list[float]:
-        """One of each run."""
-        return [run.score(part) for run in self.runs]
-
-    def mean(self, part: Part) -> float:
-        """Of the runs' scores."""
-        return fmean(self.scores(part))
-
-
 def read_runs(folder: Path) -> list[Run]:
-    """Every run.json below a folder, by path; broken ones are named and none is used then."""
+    """All runs below a folder, by path; of copies, such as a folder's in a collection, the first.
+
+    Raises:
+        ConfigError: the folder contains no records.
+        WeightError: some records are damaged or were edited; the message names all of them.
+    """
     if not folder.is_dir():
-        raise ConfigError(f"{folder} is no folder; give one that holds runs")
-    paths = sorted(folder.rglob("run.json"), key=lambda path: path.as_posix())
-    if not paths:
-        raise ConfigError(f"{folder}: holds no run.json; give a folder that holds runs")
-    runs, broken = [], []
-    for path in paths:
+        raise ConfigError(f"{folder} is not a folder; give a folder of runs")
+    study, runs, broken = read_study(folder), [], []
+    for source in _sources(folder):
         try:
-            run = Run(path, read_record(path))
-            _check(run)
-            runs.append(run)
+            runs.append(_load(*source, study))
         except WeightError as error:
             broken.append(str(error))
     if broken:
         raise WeightError("\n".join(broken))
-    return runs
-
-
-def is_task(run: Run) -> bool:
-    """Whether it is a run of a task that was scored on a test part."""
-    return run.task in MEASURES and f"test_{MEASURES[run.task]}" in run.results
-
-
-def groups_of(runs: Iterable[Run]) -> list[Group]:
-    """Runs of tasks together where they differ in their seed alone, in fixed order.
-
-    Of copies, runs with the same seed as well, the first by path counts.
-    """
-    found: dict[str, dict[int, Run]] = {}
-    for run in sorted(filter(is_task, runs), key=_by_seed):
-        mark = (run.record.get("elmo") or {}).get("fingerprint", "")
-        vectors = (run.record.get("vectors") or {}).get("sha256", "")
-        parts = [vars(dataset_of(run)), run.elmo, mark, vectors, run.share, run.settings]
-        found.setdefault(json.dumps(parts, sort_keys=True), {}).setdefault(run.seed, run)
-    groups = []
-    for _, by_seed in sorted(found.items()):
-        own = tuple(by_seed.values())
-        groups.append(Group(dataset_of(own[0]), own[0].elmo, own[0].share, own))
-    return sorted(
-        groups, key=lambda group: (*dataset_order(group.dataset), model_order(group.elmo))
-    )
-
-
-def dataset_of(run: Run) -> Dataset:
-    """What a task was run on."""
-    data = run.record["data"]
-    digest = "".join(file["sha256"][:8] for _, file in sorted(data.get("files", {}).items()))
-    return Dataset(run.task, str(data["name"]), digest)
-
-
-def datasets(groups: Iterable[Group]) -> list[Dataset]:
-    """Each once, in the paper's order."""
-    return sorted({group.dataset for group in groups}, key=dataset_order)
-
-
-def dataset_order(dataset: Dataset) -> tuple[int, str, str]:
-    """The paper's order of tasks."""
-    return [*MEASURES].index(dataset.task), dataset.name, dataset.digest
-
-
-def model_order(name: str) -> tuple[int, str]:
-    """The baseline, the report's models, any others by name."""
-    known = ["", *MODELS]
-    return known.index(name) if name in known else len(known), name
-
-
-def models(groups: Iterable[Group]) -> list[str]:
-    """Names of the ELMo models there are."""
-    return sorted({group.elmo for group in groups if group.elmo}, key=model_order)
-
-
-def main_models(groups: Sequence[Group]) -> list[str]:
-    """Those that pictures show: the report's own, or any where there is none of them."""
-    every = models(groups)
-    return [name for name in every if name in MODELS] or every
-
-
-def select(
-    groups: Iterable[Group],
-    dataset: Dataset,
-    elmo: str,
-    share: float = 1.0,
-    keep: Callable[[Group], bool] = lambda _: True,
-) -> list[Group]:
-    """Groups of a data set and model, the one that the development part chooses first."""
-    own = [
-        group
-        for group in groups
-        if (group.dataset, group.elmo, group.share) == (dataset, elmo, share) and keep(group)
-    ]
-    return sorted(own, key=lambda g: (-min(len(g.runs), ENOUGH_SEEDS), -g.mean("dev")))
-
-
-def error_reduction(before: float, after: float) -> float:
-    """By how much of itself, in percent, the error became less, of scores in percent."""
-    return 100 * (after - before) / (100 - before)
-
-
-def differences(groups: Sequence[Group]) -> list[str]:
-    """What sets the first of some groups apart, `place both, l2 0.1`, and what others change."""
-    if not groups:
-        return []
-    keys = sorted({key for group in groups for key in group.settings})
-    apart = [key for key in keys if len({json.dumps(g.settings.get(key)) for g in groups}) > 1]
-    first = groups[0].settings
-    return [
-        ", ".join(
-            _setting(key, group.settings.get(key))
-            for key in apart
-            if group is groups[0] or group.settings.get(key) != first.get(key)
+    if not runs:
+        raise ConfigError(
+            f"{folder} contains no run.json and no collection of records; give a folder of runs"
         )
-        for group in groups
-    ]
+    ordered = sorted(runs, key=lambda run: run.order)
+    first = {run.record["seal"]: run for run in reversed(ordered)}
+    return [run for run in ordered if first[run.record["seal"]] is run]
 
 
-def describe(group: Group) -> str:
-    """The settings that people ask for first."""
-    has, settings = group.settings.get, group.settings
-    parts = []
-    if group.elmo:
-        parts += [
-            f"ELMo at {'input and output' if has('input.place') == 'both' else has('input.place')}"
-        ]
-        parts += ["top layer" if has("input.layers") == "top" else f"λ {has('input.l2', 0):g}"]
-        parts += [f"ELMo dropout {has('input.elmo_dropout', 0):g}"]
-        parts += ["biLM trained too"] if has("input.finetune") else []
-    parts += [f"dropout {settings['model.dropout']:g}"] if "model.dropout" in settings else []
-    if "model.maxout_norm" in settings:
-        parts.append(f"{settings['model.maxout_norm']} norm")
-    if "optimizer.learning_rate" in settings:
-        parts.append(f"rate {settings['optimizer.learning_rate']:g}")
-    for key, unit in BOUNDS.items():
-        parts += [f"at most {has(key):g} {unit}"] if has(key) else []
-    return ", ".join(parts)
+def _sources(folder: Path) -> Iterator[tuple[Path, int, str]]:
+    """File of each record below a folder and, in a collection, number and text of its line."""
+    yield from ((path, 0, "") for path in sorted(folder.rglob("run.json")))
+    for path in sorted(folder.rglob("*.jsonl")):
+        with path.open(encoding="utf-8", errors="replace") as file:
+            if file.read(len(START)) == START:
+                file.seek(0)
+                yield from ((path, n, line) for n, line in enumerate(file, 1) if line.strip())
 
 
-def _setting(key: str, value: Any) -> str:  # noqa: ANN401 - any JSON
-    name = "λ" if key == "input.l2" else key.removeprefix("input.").removeprefix("training.")
-    if value is None:
-        return f"no {name}"
-    return f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}"
-
-
-def _by_seed(run: Run) -> tuple[int, str]:
-    return run.seed, run.path.as_posix()
-
-
-def _check(run: Run) -> None:
-    lost = [key for key in NEEDED if key not in run.record] if run.task in MEASURES else []
+def _load(path: Path, number: int, line: str, study: Study) -> Run:
+    """The run of a source; WeightError if its record is not intact and complete."""
+    where = f"{path}, line {number}" if number else str(path)
+    if number:
+        try:
+            entry = json.loads(line)
+            name, record = str(entry["run"]), dict(entry["record"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise WeightError(f"{where}: not a run and its record ({error!r})") from error
+        check_record(record, where)
+    else:
+        name, record = path.parent.name, read_record(path)
+    run = Run(path, record, name, number, study)
+    lost = [key for key in NEEDED if key not in record] if run.task in TASKS else []
     if lost:
-        raise WeightError(
-            f"{run.path}: a record of {run.task!r} without {', '.join(lost)}; run again"
-        )
+        raise WeightError(f"{where}: a record of {run.task!r} without {', '.join(lost)}; run again")
+    return run

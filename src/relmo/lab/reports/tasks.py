@@ -1,355 +1,217 @@
-"""Table 1: tasks with and without ELMo, the paper's and others."""
+"""Table 1: tasks with and without ELMo, those of the paper and others."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from statistics import fmean
 
 import numpy as np
 
-from relmo.lab.bootstrap import Comparison, compare
-from relmo.lab.reports import paper
-from relmo.lab.reports.blocks import (
-    NOTHING,
-    Block,
-    Caveat,
-    Claim,
-    Details,
-    Figure,
-    Missing,
-    Paragraph,
-    Section,
-    Span,
-    Table,
-    Text,
-    extremes,
-    join,
-    number,
-    published,
-)
-from relmo.lab.reports.names import (
-    NETWORKS,
-    REMARKS,
-    UNITS,
-    against,
-    corpus,
-    largest_run,
-    listed,
-    mark,
-    model_name,
-    title,
-)
-from relmo.lab.reports.plots import Dumbbell, dumbbells
-from relmo.lab.reports.records import (
-    ENOUGH_SEEDS,
-    MODELS,
-    Dataset,
-    Group,
-    datasets,
-    describe,
-    differences,
-    error_reduction,
-    main_models,
-    models,
-    select,
-)
+from relmo.lab.bootstrap import compare
+from relmo.lab.reports import page
+from relmo.lab.reports.groups import Dataset, Group, Records, differences, listed
+from relmo.lab.reports.plots import PlotRow, dumbbells
+from relmo.lab.reports.records import TASKS, TEXTS
 from relmo.tasks.coref.metrics import mean_f1
-from relmo.tasks.parts import PARTS
 
-HEAD = (
-    "task", "model", "seeds", "development", "test", "lowest–highest", "error less by",
-    "the paper: test", "the paper: less by", "parameters", "updates", "minutes",
-)  # fmt: skip
+PUBLISHED = TEXTS["tasks"]["published"]
 
 
-def table_1(groups: Sequence[Group]) -> Section:
-    """The section."""
-    whole = [group for group in groups if group.share == 1]
-    found = datasets(whole)
-    blocks: list[Block] = []
+def table_1(records: Records) -> page.Section:
+    """Scores of each task, the settings behind them, and what the data is."""
+    found = records.datasets(lambda group: group.share == 1)
+    whole = (run for group in records.groups if group.share == 1 for run in group.runs)
+    hardware = sorted({str(run.record.get("hardware", "")) for run in whole})
+    blocks: list[page.Block] = []
     if found:
-        blocks += [
-            Paragraph(
-                "Rows are means over seeds, scored on the test part with the weights and the "
-                "settings that were chosen on the development part. Scores are F1 or, for "
-                "entailment, sentiment and parts of speech, accuracy, in percent. Data and static "
-                "vectors are open ones and often smaller than the paper's, so what compares with "
-                "the paper is the error that ELMo takes away, not the score. Parameters are those "
-                "that were trained; updates and minutes those of training, with early stopping, "
-                f"on {listed(_hardware(whole))}, other runs beside it. A model called tuned has "
-                "read the task's training text for one epoch before (Table 7)."
-            ),
-            _pictures(whole, found),
-            Table(
-                "Table 1. Tasks without and with ELMo.",
-                HEAD,
-                [row for dataset in found for row in _rows(whole, dataset)],
-                num_words=2,
-            ),
-            *(claim for dataset in found for claim in _claims(whole, dataset)),
-            _data(whole, found),
-            *(line for dataset in found for line in _bootstraps(whole, dataset)),
-            *_settings(whole, found),
+        rows = [row for dataset in found for row in _rows(records, dataset)]
+        blocks = [
+            _figure(records, found),
+            page.table("scores", rows),
+            *(claim for dataset in found for claim in _claims(records, dataset)),
+            _data(records, found),
+            *(line for dataset in found for line in _bootstraps(records, dataset)),
+            *_settings(records, found),
         ]
-    return Section(
-        "tasks",
-        "Table 1: tasks with and without ELMo",
-        "Adding ELMo makes every task better, with 6 to 25 % less error in its Table 1.",
-        [*blocks, *_missing(whole, found)],
-    )
+    return records.section("tasks", blocks, _missing(records, found), hardware=listed(hardware))
 
 
-def chosen(groups: Sequence[Group], dataset: Dataset) -> list[Group]:
-    """The baseline and each model, with the settings that the development part chooses."""
-    every = (select(groups, dataset, model) for model in ["", *models(groups)])
-    return [group[0] for group in every if group]
+def error_reduction(before: float, after: float) -> float:
+    """Relative reduction of the error in percent, from scores in percent."""
+    return 100 * (after - before) / (100 - before)
 
 
-def seeds(group: Group) -> list[Span]:
-    """Each linked to its run."""
-    return join([Span(str(run.seed), run, f"seed {run.seed}: {run.score('test'):.2f}")
-                 for run in group.runs], " ")  # fmt: skip
+def _scores(group: Group, kind: page.SpanKind = "") -> list[page.Text]:
+    """Seeds, development score, test score, and the latter's range if there are several seeds."""
+    return [
+        group.seeds(),
+        page.number(group.mean("dev"), group.runs),
+        page.number(group.mean("test"), group.runs, kind=kind),
+        page.extremes(group.scores("test"), group.runs) if group.runs[1:] else page.NOTHING,
+    ]
 
 
-def spread(group: Group) -> Text:
-    """Lowest and highest test score, each linked to its run; of one run there is no such thing."""
-    if len(group.runs) == 1:
-        return NOTHING
-    return extremes(group.scores("test"), group.runs)
+def _minutes(group: Group) -> page.Span:
+    return page.number(fmean(run.record["seconds"] for run in group.runs) / 60, group.runs, ".1f")
 
 
-def _rows(groups: Sequence[Group], dataset: Dataset) -> Iterator[list[Text | None]]:
-    best = chosen(groups, dataset)
-    baseline = best[0] if not best[0].elmo else None
-    others = paper.TABLE_1.get(dataset.task)
+def _rows(records: Records, dataset: Dataset) -> Iterator[page.Row]:
+    best, others = records.chosen(dataset), PUBLISHED.get(dataset.task)
     for group in best:
-        less: Text = NOTHING
-        if group.elmo and baseline and baseline.mean("test") < 100:
-            value = error_reduction(baseline.mean("test"), group.mean("test"))
-            less = number(value, [*group.runs, *baseline.runs], ".1f", "strong")
-            less = [less, Span(" %")]
-        theirs, reduction = [NOTHING], NOTHING
+        less: page.Text = page.NOTHING
+        theirs, reduction = [page.NOTHING], [page.NOTHING]
+        if group.elmo and not best[0].elmo and best[0].mean("test") < 100:
+            value = error_reduction(best[0].mean("test"), group.mean("test"))
+            runs = [*group.runs, *best[0].runs]
+            less = page.text(page.number(value, runs, ".1f", "strong"), " %")
         if others:
-            theirs = [published(others.elmo if group.elmo else others.baseline)]
-            if group is best[0]:
-                theirs.append(Span(f" {others.data}", kind="weak"))
-            if group.elmo:
-                reduction = published(f"{others.reduction} %")
+            figure, data = others["elmo" if group.elmo else "baseline"], others["data"]
+            theirs = page.published(figure, data if group is best[0] else "")
+            reduction = page.published(f"{others['reduction']} %") if group.elmo else reduction
+        steps = [run.record["steps"] for run in group.runs if "steps" in run.record]
+        size = page.number(group.runs[0].record["parameters"] / 1e6, group.runs[0], ".1f")
         yield [
-            title(dataset, groups) if group is best[0] else None,
-            model_name(group.elmo),
-            seeds(group),
-            number(group.mean("dev"), group.runs),
-            number(group.mean("test"), group.runs, kind="strong"),
-            spread(group),
+            records.title(dataset) if group is best[0] else None,
+            records.model_name(group.elmo),
+            *_scores(group, "strong"),
             less,
             theirs,
             reduction,
-            [number(group.runs[0].record["parameters"] / 1e6, group.runs[0], ".1f"), Span(" M")],
-            _updates(group),
-            number(fmean(run.record["seconds"] for run in group.runs) / 60, group.runs, ".1f"),
+            page.text(size, " M"),
+            page.number(fmean(steps), group.runs, ",.0f") if steps else page.NOTHING,
+            _minutes(group),
         ]
 
 
-def _updates(group: Group) -> Text:
-    """Mean number of updates that were made."""
-    steps = [run.record["steps"] for run in group.runs if "steps" in run.record]
-    return number(fmean(steps), group.runs, ",.0f") if steps else NOTHING
-
-
-def _data(groups: Sequence[Group], found: Sequence[Dataset]) -> Table:
-    """What the tasks learn from, and by which networks."""
-    rows: list[list[Text | None]] = []
-    for dataset in found:
-        run = largest_run(dataset, groups)
-        facts = run.record["data"]
-        file = facts.get("files", {}).get("train", {}).get("name", "")
-        sizes = (number(facts[part], run, ",d") if part in facts else NOTHING for part in PARTS)
-        first, *others = sizes
-        rows.append([
-            title(dataset, groups), NETWORKS[dataset.task],
-            [first, Span(f" {UNITS[dataset.task]}")], *others, REMARKS.get(file, NOTHING),
-        ])  # fmt: skip
-    head = "task", "network", "training", "development", "test", "what the parts are"
-    return Table("Data and networks of the tasks.", head, rows, len(head))
-
-
-def _claims(groups: Sequence[Group], dataset: Dataset) -> Iterator[Claim]:
-    best = chosen(groups, dataset)
-    shown = main_models(groups)
-    for group in best[1:] if not best[0].elmo else ():
-        if group.elmo in shown:
-            yield Claim(
-                f"{title(dataset, groups)}: {_plain(group)} above the baseline",
-                group.mean("test") > best[0].mean("test"),
-                against(group, best[0], "test"),
-                dataset.task in paper.TABLE_1,
+def _claims(records: Records, dataset: Dataset) -> Iterator[page.Claim]:
+    baseline, *others = records.chosen(dataset)
+    for group in others:
+        if not baseline.elmo and group.elmo in records.main_models:
+            yield page.Claim(
+                f"{records.title(dataset)}: {group.elmo} above the baseline",
+                group.mean("test") > baseline.mean("test"),
+                group.against(baseline, "test"),
+                dataset.task in PUBLISHED,
             )
 
 
-def _bootstraps(groups: Sequence[Group], dataset: Dataset) -> Iterator[Paragraph]:
-    """Coreference: was it the choice of documents?"""
-    best = chosen(groups, dataset)
-    if dataset.task != "coref" or best[0].elmo:
-        return
-    for group in best[1:]:
-        found = comparison(best[0], group)
-        if found is not None:
-            runs = [*group.runs, *best[0].runs]
-            is_least = found.p * found.num_draws < 1 + 1e-9
-            yield Paragraph([
-                Span(f"{title(dataset, groups)}, {_plain(group)} against the baseline, paired "
-                     f"bootstrap over {found.num_documents} documents, mean counts of seeds: "),
-                number(found.difference, runs, "+.2f"), Span(" ("),
-                number(found.low, runs, "+.2f"), Span(" to "), number(found.high, runs, "+.2f"),
-                Span(f"); one-sided p {'≤' if is_least else '='} "),
-                number(found.p, runs, ".4f"),
-                Span(f" of {found.num_draws:,} draws. Means of counts, so that the difference is "
-                     "not quite that of the mean scores."),
-            ])  # fmt: skip
-
-
-def comparison(baseline: Group, group: Group) -> Comparison | None:
-    """A paired bootstrap over documents, their counts averaged over seeds; None without counts."""
-    if not all(run.record.get("test_counts") for run in (*baseline.runs, *group.runs)):
-        return None
-    first, second = (
-        np.mean([np.array(run.record["test_counts"], np.float64) for run in which.runs], 0)
-        for which in (baseline, group)
-    )
-    return compare(first, second, mean_f1)
-
-
-def _settings(groups: Sequence[Group], found: Sequence[Dataset]) -> Iterator[Block]:
-    """What was chosen, and folded below it what it was chosen from."""
-    rows: list[list[Text | None]] = []
+def _data(records: Records, found: Sequence[Dataset]) -> page.Table:
+    """What each task is trained on, and the network that is trained."""
+    rows: list[page.Row] = []
     for dataset in found:
-        for group in chosen(groups, dataset):
-            tried = select(groups, dataset, group.elmo)
-            is_first = not rows or group is chosen(groups, dataset)[0]
-            rows.append([title(dataset, groups) if is_first else None, model_name(group.elmo),
-                         str(len(tried)), describe(group)])  # fmt: skip
-    head = "task", "model", "chosen from", "settings"
-    yield Details(
-        "Settings that the development part chose",
-        [Table("Settings of the rows of Table 1, and how many were tried.", head, rows, 4)],
-    )
+        run, task = records.largest_run(dataset), TASKS[dataset.task]
+        sizes = (run.record["data"].get(part) for part in ("train", "dev", "test"))
+        first, *others = (page.NOTHING if n is None else page.number(n, run, ",d") for n in sizes)
+        remark = records.corpus(dataset).remark or page.NOTHING
+        training = page.text(first, f" {task['unit']}")
+        rows.append([records.title(dataset), task["network"], training, *others, remark])
+    return page.table("data", rows)
+
+
+def _bootstraps(records: Records, dataset: Dataset) -> Iterator[page.Paragraph]:
+    """For coreference: could the choice of test documents explain the difference?"""
+    baseline, *others = records.chosen(dataset)
+    for group in others if dataset.task == "coref" and not baseline.elmo else ():
+        runs, model = [*group.runs, *baseline.runs], records.model_name(group.elmo)
+        if not all(run.record.get("test_counts") for run in runs):
+            continue
+        first, second = (
+            np.mean([np.array(run.record["test_counts"], np.float64) for run in which.runs], 0)
+            for which in (baseline, group)
+        )
+        found = compare(first, second, mean_f1)
+        sign = "≤" if found.p * found.num_draws < 1 + 1e-9 else "="
+        change, low, high = (
+            page.number(value, runs, "+.2f") for value in (found.difference, found.low, found.high)
+        )
+        yield page.Paragraph(page.text(
+            f"{records.title(dataset)}, {model.removeprefix('+ ')} against the baseline, paired "
+            f"bootstrap over {found.num_documents} documents, counts averaged over seeds: ",
+            change, " (", low, " to ", high, f"); one-sided p {sign} ",
+            page.number(found.p, runs, ".4f"), f" of {found.num_draws:,} draws. Because counts are "
+            "averaged, the difference is not exactly that of the mean scores.",
+        ))  # fmt: skip
+
+
+def _settings(records: Records, found: Sequence[Dataset]) -> Iterator[page.Details]:
+    """The chosen settings, and for each data set all that were tried."""
+    rows: list[page.Row] = []
+    trials: list[page.Details] = []
     for dataset in found:
-        every = [select(groups, dataset, model) for model in ["", *models(groups)]]
-        count = sum(len(tried) for tried in every)
+        title = records.title(dataset)
+        every = [records.select(dataset, model) for model in ["", *records.models]]
+        every = [tried for tried in every if tried]
+        for tried in every:
+            name, model = title if tried is every[0] else None, records.model_name(tried[0].elmo)
+            rows.append([name, model, str(len(tried)), tried[0].describe()])
         if any(tried[1:] for tried in every):
-            yield Details(
-                f"{title(dataset, groups)}: all {count} settings that were tried",
-                [_trials(title(dataset, groups), every)],
-            )
+            summary = f"{title}: all {sum(map(len, every))} settings that were tried"
+            trials.append(page.Details(summary, [_trials(records, title, every)]))
+    yield page.Details("Settings that the development part chose", [page.table("chosen", rows)])
+    yield from trials
 
 
-def _trials(name: str, every: Sequence[Sequence[Group]]) -> Table:
-    rows: list[list[Text | None]] = []
+def _trials(records: Records, title: str, every: Sequence[Sequence[Group]]) -> page.Table:
+    rows: list[page.Row] = []
     for tried in every:
+        name: str | None = records.model_name(tried[0].elmo)
         for group, apart in zip(tried, differences(tried), strict=True):
-            is_first = group is tried[0]
-            chosen_mark = [Span(" (chosen)", kind="strong")] if is_first and tried[1:] else []
-            rows.append([
-                model_name(group.elmo) if is_first else None,
-                [Span(apart or "one setting"), *chosen_mark],
-                seeds(group),
-                number(group.mean("dev"), group.runs),
-                number(group.mean("test"), group.runs),
-                spread(group),
-                number(fmean(run.record["seconds"] for run in group.runs) / 60, group.runs, ".1f"),
-            ])  # fmt: skip
-    head = (
-        "model",
-        "settings, and what others change",
-        "seeds",
-        "development",
-        "test",
-        "lowest–highest",
-        "minutes",
-    )
-    caption = f"{name}: settings, those with {ENOUGH_SEEDS} seeds first, by development score."
-    return Table(caption, head, rows, 2)
+            mark = page.Span(" (chosen)" if name and tried[1:] else "", kind="strong")
+            which = page.text(apart or "one setting", mark)
+            rows.append([name, which, *_scores(group), _minutes(group)])
+            name = None
+    return page.table("trials", rows, title=title)
 
 
-def _plain(group: Group) -> str:
-    """The model's name in a sentence."""
-    return model_name(group.elmo).removeprefix("+ ")
-
-
-def _pictures(groups: Sequence[Group], found: Sequence[Dataset]) -> Figure:
-    """Scores, and the error that ELMo takes away, the paper's below ours; of our models alone."""
-    shown = main_models(groups)
-    groups = [group for group in groups if not group.elmo or group.elmo in shown]
+def _figure(records: Records, found: Sequence[Dataset]) -> page.Figure:
+    """Scores and reductions of the error, the paper's below ours, for the main models only."""
+    shown = records.main_models
     scores, errors = [], []
     for dataset in found:
-        name, others, best = (
-            title(dataset, groups),
-            paper.TABLE_1.get(dataset.task),
-            chosen(groups, dataset),
-        )
-        values = [(mark(group.elmo), group.mean("test")) for group in best]
-        theirs = (float(others.baseline), float(others.elmo)) if others else ()
-        scores.append(Dumbbell(name, values, theirs))
+        title, others = records.title(dataset), PUBLISHED.get(dataset.task)
+        best = [group for group in records.chosen(dataset) if group.elmo in ("", *shown)]
+        if not best:
+            continue
+        values = [(records.mark(group.elmo), group.mean("test")) for group in best]
+        theirs = (float(others["baseline"]), float(others["elmo"])) if others else ()
+        scores.append(PlotRow(title, values, theirs))
         before = 100.0 if best[0].elmo else best[0].mean("test")
-        less = [
-            (mark(group.elmo), error_reduction(before, group.mean("test")))
-            for group in best[1:]
-            if before < 100
-        ]
+        less = [(own, error_reduction(before, v)) for own, v in values[1:] if before < 100]
         if less:
-            errors.append(Dumbbell(name, less, (float(others.reduction),) if others else ()))
-    legend = [(mark(name), name.removeprefix("relmo-en-")) for name in shown]
-    every = [("s0", "baseline"), *legend]
-    drawn = {"tasks-scores": ("Test scores, %", scores, every)}
+            errors.append(PlotRow(title, less, (float(others["reduction"]),) if others else ()))
+    models = [(records.mark(name), name.removeprefix("relmo-en-")) for name in shown]
+    drawn = {"tasks-scores": ("Test scores, %", scores, [("s0", "baseline"), *models])}
     if errors:
-        drawn["tasks-errors"] = ("Error taken away by ELMo, %", errors, legend)
-    pictures = {
-        name: dumbbells(
-            name, heading, _words(rows, dict(marks)), rows, [*marks, ("paper", "the paper")]
-        )
-        for name, (heading, rows, marks) in drawn.items()
-    }
-    return Figure(
+        drawn["tasks-errors"] = ("Error taken away by ELMo, %", errors, models)
+    pictures = {name: dumbbells(name, *facts) for name, facts in drawn.items()}
+    return page.Figure(
         pictures,
-        "Test scores without and with ELMo, and the percentage of the error that ELMo takes away; "
-        "rings below each row are the paper's, on its own data. Scales do not begin at zero.",
+        "Test scores without and with ELMo, and the percentage of the error that ELMo removes; "
+        "rings below each row are the paper's, on its own data. Scales do not start at zero.",
     )
 
 
-def _words(rows: Sequence[Dumbbell], names: Mapping[str, str]) -> str:
-    each = (
-        f"{row.label}: {', '.join(f'{names[own]} {v:.1f}' for own, v in row.values)}"
-        for row in rows
-    )
-    return f"{'; '.join(each)}."
-
-
-def _missing(groups: Sequence[Group], found: Sequence[Dataset]) -> Iterator[Missing | Caveat]:
-    absent = [task for task in paper.TABLE_1 if task not in {dataset.task for dataset in found}]
+def _missing(records: Records, found: Sequence[Dataset]) -> Iterator[page.Missing | page.Caveat]:
+    absent = [task for task in PUBLISHED if task not in {dataset.task for dataset in found}]
     if absent:
-        yield Missing(f"No run of {listed(absent)}.")
-    for model in ("", *MODELS):
-        lacking = [title(d, groups) for d in found if not select(groups, d, model)]
+        yield page.Missing(f"No run of {listed(absent)}.")
+    for model in ("", *records.study.models):
+        lacking = [records.title(d) for d in found if not records.select(d, model)]
         if lacking:
-            yield Missing(f"No run of {model or 'the baseline'} on {'; '.join(lacking)}.")
+            yield page.Missing(f"No run of {model or 'the baseline'} on {'; '.join(lacking)}.")
     single = [
-        f"{corpus(dataset, groups)} ({model_name(group.elmo)})"
+        f"{records.corpus_name(dataset)} ({records.model_name(group.elmo)})"
         for dataset in found
-        for group in chosen(groups, dataset)
+        for group in records.chosen(dataset)
         if len(group.runs) == 1
     ]
     if single:
-        yield Caveat(f"One seed only, so without spread: {'; '.join(single)}.")
+        yield page.Caveat(f"One seed only, so no range: {'; '.join(single)}.")
     for dataset in found:
-        tried = {g.elmo: len(select(groups, dataset, g.elmo)) for g in chosen(groups, dataset)}
+        tried = {m: len(records.select(dataset, m)) for m in ("", *records.models)}
         for model, count in tried.items():
-            if count > tried.get("", count):
-                yield Caveat(
-                    f"{title(dataset, groups)}: {count} settings of {model} were tried but "
-                    f"{tried['']} of the baseline, which favours {model}."
+            if tried[""] and count > tried[""]:
+                yield page.Caveat(
+                    f"{records.title(dataset)}: {count} settings of {model} were tried but "
+                    f"{tried['']} of the baseline, which favors {model}."
                 )
-
-
-def _hardware(groups: Sequence[Group]) -> list[str]:
-    return sorted({str(run.record.get("hardware", "")) for g in groups for run in g.runs})

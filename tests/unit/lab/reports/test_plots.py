@@ -8,8 +8,7 @@ import pytest
 from relmo.lab.reports.plots import (
     HEAD,
     WIDTH,
-    Dot,
-    Dumbbell,
+    PlotRow,
     Series,
     _Scale,
     curves,
@@ -21,10 +20,10 @@ from relmo.lab.reports.plots import (
 
 PICTURES = {
     "dumbbells": lambda: dumbbells(
-        "d", "A & B", "a < b", [Dumbbell("x", [("s0", 50.0), ("s1", 90.0)], (40.0, 60.0)),
-                                Dumbbell("y", [("s1", 70.0)])], [("s0", "none"), ("s1", "some")]
+        "d", "A & B", [PlotRow("x < y", [("s0", 50.0), ("s1", 90.0)], (40.0, 60.0)),
+                       PlotRow("y", [("s1", 70.0)])], [("s0", "none"), ("s1", "some")]
     ),
-    "dots": lambda: dots("d", "T", "D", [Dot("x", "s2", 3.0), Dot("y", "paper", 3.0)], []),
+    "dots": lambda: dots("d", "T", [("x", "s2", 3.0), ("y", "paper", 3.0)], []),
     "curves": lambda: curves(
         "c", "T", "D", [Series("x", "s3", [(0.01, 1, 0, 2), (1.0, 2, 2, 2)])], "share",
         [(0.01, "1 %"), (1.0, "100 %")], is_log=True,
@@ -32,7 +31,7 @@ PICTURES = {
     "one point": lambda: curves(
         "c", "T", "D", [Series("x", "s0", [(1, 5, 5, 5)])], "x", [(1, "1")]
     ),
-    "heat_map": lambda: heat_map("h", "T", "D", [("x", [0.1, 0.9], "γ")], ["0", "1"], "γ"),
+    "heat_map": lambda: heat_map("h", "T", [("x", [0.1, 0.9], "γ")], ["0", "1"], "γ"),
 }  # fmt: skip
 
 
@@ -53,7 +52,12 @@ def test_a_picture_is_named_and_keeps_inside_its_frame(kind):
 def test_text_is_escaped():
     root = ET.fromstring(PICTURES["dumbbells"]())
     assert root.find("title").text == "A & B"
-    assert root.find("desc").text == "a < b"
+    assert root.find("desc").text == "x < y: none 50.0, some 90.0; y: some 70.0."
+
+
+def test_descriptions_contain_the_numbers():
+    assert ET.fromstring(PICTURES["dots"]()).find("desc").text == "x 3.0, y 3.0."
+    assert ET.fromstring(PICTURES["heat_map"]()).find("desc").text == "x 0.10, 0.90."
 
 
 def test_a_file_of_its_own_has_its_colours_and_asks_for_nothing():
