@@ -3,8 +3,8 @@
     python scripts/choose_pooling.py --sts DIR --cranfield DIR --squad DIR --output DIR
 
 Every text is embedded once, with all layers. Then every combination of layer, word weights and
-isotropy is scored on STS-B dev (Spearman correlation of cosines) and on the even half of Cranfield's
-queries (nDCG@10; the score of a document is that of its best passage), and the combination with the
+isotropy is scored on STS-B dev (Spearman correlation of cosines) and on the even half of the
+Cranfield queries (nDCG@10; a document scores as its best passage), and the combination with the
 highest sum is chosen. Fitting uses text only: the sentences of the training part for STS-B, the
 documents for Cranfield. STS-B test and the odd half of the queries are used for the report only.
 

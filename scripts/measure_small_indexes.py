@@ -2,9 +2,9 @@
 
     python scripts/measure_small_indexes.py --squad DIR --output experiments/search
 
-Each article of SQuAD becomes an index with one row per paragraph, and each question should find its
-paragraph, by vectors only. The size of the prior was chosen on 24 articles of the training part; the
-report is on the development part.
+Each article of SQuAD becomes an index with one row per paragraph, and each question should find
+its paragraph, by vectors only. The size of the prior was chosen on 24 articles of the training
+part; the report is on the development part.
 """
 
 from __future__ import annotations
