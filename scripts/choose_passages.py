@@ -1,13 +1,14 @@
-"""Choose how text is cut into passages, and report how good the choice is.
+"""Choose how text is split into passages, and report the quality of the choice.
 
     python scripts/choose_passages.py --squad DIR --cranfield DIR --output experiments/search
 
-Running text: the articles of SQuAD, a document each, its paragraphs between blank lines under the
-title. A hit answers a question if it holds the answer in the paragraph that was asked about;
-`read300` is the share of questions whose answer stands in the first 300 words of hits. Short
-documents: Cranfield's, a text file each (nDCG@10 of documents). Chosen on articles of SQuAD's
-training part and the even half of Cranfield's queries; SQuAD's development part and the odd half
-are read for the report only. Everything is asked of a `SemanticIndex`, as `relmo search` does.
+Long documents: the articles of SQuAD, one document each, with the title first and blank lines
+between paragraphs. A hit answers a question if it contains the answer in the paragraph that the
+question is about; `read300` is the share of questions whose answer is within the first 300 words of
+the hits. Short documents: those of Cranfield, one text file each (nDCG@10 of documents). The choice
+is made on articles of SQuAD's training part and the even half of Cranfield's queries; SQuAD's
+development part and the odd half are used for the report only. All queries go through a
+`SemanticIndex`, as in `relmo search`.
 """
 
 from __future__ import annotations
@@ -41,12 +42,12 @@ WAYS: list[tuple[PassageUnit, int]] = [
 REPORTED: list[tuple[PassageUnit, int]] = [("window", 512), ("paragraph", 512)]
 KINDS = ("vectors", "bm25", "hybrid")
 DEPTH = 60
-"""Hits that are read."""
+"""Hits that are examined."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """Of SQuAD: where its paragraph stands, and what answers it."""
+    """A question of SQuAD, the position of its paragraph, and its answers."""
 
     text: str
     article: str
@@ -55,7 +56,7 @@ class Question:
     answers: tuple[str, ...]
 
     def words_before(self, hit: Hit) -> int | None:
-        """Words of the hit up to the end of the answer; None if it does not hold it."""
+        """Words of the hit up to the end of the answer; None if it does not contain it."""
         if hit.document != self.article:
             return None
         first = max(self.start - hit.start, 0)
@@ -65,7 +66,7 @@ class Question:
 
 
 def read_squad(path: Path, articles: int, questions: int) -> tuple[list[Document], list[Question]]:
-    """Articles as text files, and questions to them; the same ones each time."""
+    """Articles as documents, and questions about them; the same sample each time."""
     data = json.loads(path.read_text(encoding="utf-8"))["data"]
     lot = random.Random(0)
     documents, asked = [], []
@@ -82,14 +83,14 @@ def read_squad(path: Path, articles: int, questions: int) -> tuple[list[Document
 
 
 def search(index: SemanticIndex, query: str, kind: str, *, by_document: bool = False) -> list[Hit]:
-    """The hits of one kind of ranking."""
+    """The hits of one kind of search."""
     if kind != "bm25":
         return index.search(query, DEPTH, hybrid=kind == "hybrid", by_document=by_document)
     return index.store.hits(index.store.matching(index.analyze(query), DEPTH))
 
 
 def score_squad(index: SemanticIndex, questions: Sequence[Question], kind: str) -> dict[str, float]:
-    """How soon answers are found."""
+    """How early answers are found."""
     ranks, reads = [], []
     for question in questions:
         read, rank = 0, 0.0
@@ -112,14 +113,14 @@ def score_squad(index: SemanticIndex, questions: Sequence[Question], kind: str) 
 
 
 class Cranfield:
-    """Its documents as text files, queries and judgements."""
+    """Cranfield: documents as text files, queries and relevance judgments."""
 
     def __init__(self, folder: Path) -> None:
         found, self.queries, self.relevant = read_cranfield(folder)
         self.documents = [Document(number, number, text) for number, text in found if text.strip()]
 
     def score(self, index: SemanticIndex, half: int, kind: str) -> float:
-        """Mean nDCG@10 over every second query."""
+        """Mean nDCG@10 of every second query."""
         scores = []
         for number in range(half, len(self.queries), 2):
             hits = search(index, self.queries[number], kind, by_document=True)
@@ -135,7 +136,7 @@ def measure(
     cranfield: Cranfield,
     half: int,
 ) -> dict[str, Any]:
-    """One way to cut, scored on both."""
+    """Score one way to split on both collections."""
     settings = IndexSettings(passages=way[0], max_words=way[1])
     row: dict[str, Any] = {"passages": way[0], "max_words": way[1]}
     with tempfile.TemporaryDirectory() as folder:

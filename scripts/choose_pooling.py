@@ -1,16 +1,16 @@
-"""Choose how search turns text into vectors, and report how good the choice is.
+"""Choose how search turns text into vectors, and report the quality of the choice.
 
     python scripts/choose_pooling.py --sts DIR --cranfield DIR --squad DIR --output DIR
 
-Every text is embedded once, all layers; every combination of layer, word weights and isotropy is
-then scored on STS-B dev (Spearman of cosines) and on the even half of Cranfield's queries
-(nDCG@10, a document being as good as its best passage). The best sum of both is the choice. What
-is fitted is fitted to text alone: for STS-B to the sentences of its training part, for Cranfield
-to the documents. STS-B test and the odd half of the queries are read for the report only.
+Every text is embedded once, with all layers. Then every combination of layer, word weights and
+isotropy is scored on STS-B dev (Spearman correlation of cosines) and on the even half of the
+Cranfield queries (nDCG@10; a document scores as its best passage), and the combination with the
+highest sum is chosen. Fitting uses text only: the sentences of the training part for STS-B, the
+documents for Cranfield. STS-B test and the odd half of the queries are used for the report only.
 
-How words and vectors are joined is chosen on that even half and on questions to paragraphs of
-SQuAD's training part, 40 articles of it (mean reciprocal rank of the paragraph, by the first ten):
-where many documents are sought, and where one is. Its development part is for the report.
+How BM25 and vectors are combined is chosen on the same even half, where many documents are
+relevant, and on questions about paragraphs in 40 articles of SQuAD's training part, where one is
+(mean reciprocal rank among the first ten). SQuAD's development part is used for the report.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ LAYERS = {
     "0 and 1": (1 / 2, 1 / 2, 0),
     "mean": (1 / 3, 1 / 3, 1 / 3),
 }
-"""What each layer contributes; `0 and 1` is what `IndexSettings` calls bottom."""
+"""The weight of each layer; `0 and 1` is "bottom" in `IndexSettings`."""
 REMOVE = (3, 8, 12, 24)
 WEIGHTS = [
     ("none", 0.0),
@@ -86,7 +86,7 @@ class Texts:
 
 
 class Sts:
-    """STS-B: two parts with people's scores, and training sentences to fit to."""
+    """STS-B: human similarity scores, and training sentences to fit to."""
 
     def __init__(self, elmo: Elmo, folder: Path) -> None:
         self.gold, self.texts = {}, {}
@@ -97,13 +97,13 @@ class Sts:
             self.texts[part] = Texts(elmo, [row[column] for column in (5, 6) for row in rows])
 
     def score(self, part: str, vectors: Vectors) -> float:
-        """Spearman of the cosines of pairs."""
+        """Spearman correlation of the cosines of pairs with human scores."""
         first, second = np.split(vectors, 2)
         return spearman((first * second).sum(1), self.gold[part])
 
 
 class Cranfield:
-    """Documents cut into passages as an index cuts them, queries, judgements."""
+    """Cranfield: documents split into passages as in an index, queries, relevance judgments."""
 
     def __init__(self, elmo: Elmo, folder: Path, settings: IndexSettings) -> None:
         found, self.queries, self.relevant = read_cranfield(folder)
@@ -119,7 +119,7 @@ class Cranfield:
         self.words = bm25_of(self.queries, passages, make_analyzer(settings.language))
 
     def score(self, scores: Vectors, half: int) -> float:
-        """Mean nDCG@10 over every second query; scores (queries, passages)."""
+        """Mean nDCG@10 of every second query; scores (queries, passages)."""
         best = scores
         if scores.shape[1] != len(self.names):
             best = np.full((len(scores), len(self.names)), -np.inf, np.float32)
@@ -132,7 +132,7 @@ class Cranfield:
 
 
 class Squad:
-    """Paragraphs of articles, and questions to them."""
+    """Paragraphs of SQuAD's articles, and questions about them."""
 
     def __init__(self, elmo: Elmo, path: Path, articles: int = 40, questions: int = 400) -> None:
         lot = random.Random(0)
@@ -147,14 +147,14 @@ class Squad:
         self.passages, self.asked = Texts(elmo, passages), Texts(elmo, queries)
 
     def score(self, scores: Vectors) -> float:
-        """Mean reciprocal rank of the paragraph sought; scores (questions, paragraphs)."""
+        """Mean reciprocal rank of the right paragraph; scores (questions, paragraphs)."""
         order = np.argsort(-scores, axis=1, kind="stable")[:, :10]
         found = order == self.sought[:, None]  # (questions, 10)
         return float((found / np.arange(1, order.shape[1] + 1)).sum(1).mean())
 
 
 def bm25_of(queries: list[str], passages: list[str], terms: Callable[[str], list[str]]) -> Vectors:
-    """Of all passages: (queries, passages)."""
+    """BM25 of all passages for all queries, (queries, passages)."""
     held: dict[str, dict[int, int]] = {}
     lengths = np.zeros(len(passages))
     for number, text in enumerate(passages):
@@ -187,7 +187,7 @@ def join(fusion: Fusion, words: Vectors, queries: Vectors, passages: Vectors) ->
 
 
 class Study:
-    """All combinations over texts that were embedded once."""
+    """Scores all combinations, on texts that are embedded once."""
 
     def __init__(self, elmo: Elmo, sts: Sts, cranfield: Cranfield, squad: dict[str, Squad]) -> None:
         self.elmo, self.sts, self.cranfield, self.squad = elmo, sts, cranfield, squad
@@ -241,7 +241,7 @@ class Study:
         return sorted(rows, key=lambda row: -(row["sts"] + row["cranfield"]))
 
     def fusions(self, best: dict[str, Any]) -> list[dict[str, float]]:
-        """Ways to join words and vectors, on the development parts, the best sum first."""
+        """Ways to combine BM25 and vectors, on the development parts, the best sum first."""
         flat = _flat(self.pooled(best["weighting"], best["weight_at"]), best["layer"])
         fitted = IsotropyTransform.fit(flat["passages"], best["isotropy"], best["remove"])
         queries, passages = fitted.apply(flat["queries"]), fitted.apply(flat["passages"])
@@ -257,7 +257,7 @@ class Study:
         return sorted(rows, key=lambda row: -(row["cranfield"] + row["squad"]))
 
     def squad_vectors(self, part: str, best: dict[str, Any]) -> tuple[Vectors, Vectors]:
-        """Vectors of a part's questions and of its paragraphs, by the choice."""
+        """Vectors of the questions and paragraphs of a part, with the chosen settings."""
         texts = self.squad[part]
         weights = self._weights(best["weighting"], best["weight_at"], texts.passages)
         flat = {"asked": texts.asked.pooled(weights), "paragraphs": texts.passages.pooled(weights)}
@@ -266,7 +266,7 @@ class Study:
         return fitted.apply(flat["asked"]), fitted.apply(flat["paragraphs"])
 
     def squad_rows(self, best: dict[str, Any]) -> Iterator[tuple[str, float]]:
-        """Questions of the development part."""
+        """Scores on the questions of the development part."""
         dev = self.squad["dev"]
         asked, paragraphs = self.squad_vectors("dev", best)
         yield "ELMo, chosen", dev.score(asked @ paragraphs.T)
@@ -274,7 +274,7 @@ class Study:
         yield "hybrid", dev.score(join(Fusion(), dev.words, asked, paragraphs))
 
     def report(self, best: dict[str, Any]) -> dict[str, dict[str, float]]:
-        """The rows of the table, on the parts that nothing was chosen on."""
+        """The rows of the table, on the parts that were not used for the choice."""
         keys = ("layer", "weighting", "weight_at", "isotropy", "remove")
         rows = {
             "static average (layer 0)": ("0", *RAW[1:]),
@@ -295,7 +295,7 @@ class Study:
 
 
 def _flat(pooled: dict[str, Vectors], layer: str) -> dict[str, Vectors]:
-    """The layers of each set joined, (N, D)."""
+    """The weighted sum of the layers of each set, (N, D)."""
     return {name: np.einsum("l,lnd->nd", LAYERS[layer], each) for name, each in pooled.items()}
 
 

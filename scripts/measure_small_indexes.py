@@ -2,9 +2,9 @@
 
     python scripts/measure_small_indexes.py --squad DIR --output experiments/search
 
-Each article of SQuAD is an index of its own, a row per paragraph; its questions shall find their
-paragraphs (vectors alone). Chosen on 24 articles of the training part; the report is on the
-development part.
+Each article of SQuAD becomes an index with one row per paragraph, and each question should find
+its paragraph, by vectors only. The size of the prior was chosen on 24 articles of the training
+part; the report is on the development part.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PRIOR_BELOW = encoder.PRIOR_BELOW
 
 
 def ranks(elmo: Elmo, paragraphs: list[dict], lot: random.Random) -> list[float]:
-    """1 / rank of the right paragraph for questions to one article."""
+    """Reciprocal rank of the right paragraph, for questions about one article."""
     documents = [
         Document(str(number), "article", each["context"], is_row=True)
         for number, each in enumerate(paragraphs)

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from relmo.search.settings import IndexSettings
 from tests.support.toy_search import postgres_address
 
 pytest.importorskip("Stemmer", reason="pip install 'relmo[search]'")
@@ -120,3 +121,11 @@ def test_errors_are_one_line_and_a_code(run, notes, args, code, said):
     assert failed.returncode == code, failed.stderr
     assert said in failed.stderr.decode()
     assert failed.stderr.count(b"\n") == 1
+
+
+def test_the_help_of_index_shows_the_defaults_of_the_settings(run):
+    shown = " ".join(run("index", "--help").stdout.decode().replace("│", " ").split())
+    settings = IndexSettings()
+    for name in ("model", "passages", "max_words", "language", "layer", "weighting", "isotropy"):
+        option = shown[shown.index(f"--{name.replace('_', '-')} ") :]
+        assert option.split("[default: ", 1)[1].startswith(f"{getattr(settings, name)}]")

@@ -146,7 +146,7 @@ def index(
     def on_bad(row: BadRow) -> None:
         nonlocal bad
         bad += 1
-        if bad <= SHOWN_BAD_ROWS and not strict:
+        if bad <= SHOWN_BAD_ROWS:
             note(str(row))
 
     report = index_files(

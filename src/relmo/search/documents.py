@@ -23,9 +23,8 @@ from typing import Any
 from relmo.config import Settings
 from relmo.errors import ConfigError, TextError, need_extra
 
-TEXT_SUFFIXES = (".txt", ".md", ".markdown")
 TABLE_SUFFIXES = (".csv", ".tsv", ".xlsx", ".jsonl")
-SUFFIXES = (*TEXT_SUFFIXES, *TABLE_SUFFIXES)
+SUFFIXES = (".txt", ".md", ".markdown", *TABLE_SUFFIXES)
 csv.field_size_limit(2**24)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -172,38 +171,38 @@ def _read_table(path: Path, source: str, columns: TableColumns) -> Iterator[Docu
     suffix = path.suffix.lower()
     read_rows = {".jsonl": _jsonl_rows, ".xlsx": _xlsx_rows}.get(suffix, _csv_rows)
     for number, (line, cells) in enumerate(read_rows(path), start=1):
-        made: Document | str
-        if isinstance(cells, str):
-            made = cells
-        elif missing := columns.missing(cells):
-            if suffix != ".jsonl":
-                yield BadRow(source, 1, missing)
-                return  # the header lacks the column, and so does every row
-            made = missing
-        else:
-            made = _make_document(source, number, line, cells, columns)
-        if isinstance(made, Document) and made.key in seen:
-            made = f"duplicate {columns.id} {made.key.removeprefix(source + '#')!r}"
-        if isinstance(made, str):
-            yield BadRow(source, line, made)
+        if (
+            suffix != ".jsonl"
+            and isinstance(cells, Mapping)
+            and (missing := columns.missing(cells))
+        ):
+            yield BadRow(source, 1, missing)
+            return  # the header lacks the column, and so does every row
+        try:
+            document = _make_document(source, number, line, cells, columns)
+            if document.key in seen:
+                raise TextError(f"duplicate {columns.id} {document.key[len(source) + 1 :]!r}")
+        except TextError as error:
+            yield BadRow(source, line, str(error))
             continue
         if columns.id is not None:
-            seen.add(made.key)
-        yield made
+            seen.add(document.key)
+        yield document
 
 
 def _make_document(
-    source: str, number: int, line: int, cells: Mapping[str, Any], columns: TableColumns
-) -> Document | str:
-    """A row's document, or what is wrong with the row."""
-    texts = [cells[name] for name in columns.text]
-    for name, text in zip(columns.text, texts, strict=True):
+    source: str, number: int, line: int, cells: Mapping[str, Any] | str, columns: TableColumns
+) -> Document:
+    """The document of a row; TextError if there is something wrong with the row."""
+    if isinstance(cells, str) or (missing := columns.missing(cells)):
+        raise TextError(cells if isinstance(cells, str) else missing)
+    texts = {name: cells[name] for name in columns.text if cells[name] is not None}
+    for name, text in texts.items():
         if isinstance(text, dict | list):
-            return f"column {name!r} must be text, got {type(text).__name__}"
-    text = "\n".join(str(text) for text in texts if text is not None)
+            raise TextError(f"column {name!r} must be text, got {type(text).__name__}")
     row_id = number if columns.id is None else cells[columns.id]
     if row_id is None or row_id == "":
-        return f"column {columns.id!r} is empty"
+        raise TextError(f"column {columns.id!r} is empty")
     kept = columns.meta
     meta: dict[str, MetaValue] = {
         name: value if isinstance(value, int | float | None) else str(value)
@@ -211,10 +210,8 @@ def _make_document(
         if not isinstance(value, dict | list)
         and (name not in columns.text if kept is None else name in kept)
     }
-    try:
-        return Document(f"{source}#{row_id}", source, text, line, is_row=True, meta=meta)
-    except TextError:
-        return "a column contains NUL, NaN or text that is not UTF-8; clean it"
+    text = "\n".join(map(str, texts.values()))
+    return Document(f"{source}#{row_id}", source, text, line, is_row=True, meta=meta)
 
 
 def _csv_rows(path: Path) -> Iterator[Row]:

@@ -69,9 +69,7 @@ class PassageEncoder:
         encoder = cls(elmo, settings.layer, weights)
         vectors = encoder._pool_all(sample, show_progress_bar)  # (N, D)
         encoder._sample = dict(zip(sample, vectors, strict=True))
-        texts = (
-            [] if elmo.lexicon is None or len(sample) >= PRIOR_BELOW else random_texts(elmo.lexicon)
-        )
+        texts = random_texts(elmo.lexicon) if len(sample) < PRIOR_BELOW else []
         prior = encoder._pool_all(texts) if texts else None  # (M, D)
         encoder.isotropy = IsotropyTransform.fit(vectors, settings.isotropy, settings.remove, prior)
         return encoder
@@ -289,13 +287,14 @@ def _mean_and_covariance(vectors: Vectors) -> tuple[Exact, Exact]:
     return vectors.mean(0, dtype=np.float64), centered.T @ centered / len(vectors)
 
 
-def random_texts(lexicon: Lexicon) -> list[str]:
-    """Texts of words drawn from a vocabulary by frequency; the same each time.
+def random_texts(lexicon: Lexicon | None) -> list[str]:
+    """Texts of words drawn from a vocabulary by frequency, the same each time; none without one.
 
     An index of a few notes has too few passages to tell what they mean from what all texts share.
     Random texts have the shared part only.
     """
-    words = [word for word in lexicon.words[:RANDOM_VOCABULARY] if not word.startswith("<")]
+    known = [] if lexicon is None else lexicon.words[:RANDOM_VOCABULARY]
+    words = [word for word in known if not word.startswith("<")]
     if not words:
         return []
     weights = 1 / (np.arange(len(words)) + 3.0)  # Zipf's law

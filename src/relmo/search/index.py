@@ -78,7 +78,7 @@ class SemanticIndex:
         store = open_store(where, create=True)
         try:
             if store.read_header() is not None:
-                raise ConfigError(f"{where} already contains an index; open and update it")
+                raise ConfigError(f"{store.name} already contains an index; open and update it")
             index = cls.create(store, documents, settings or IndexSettings(), elmo)
             index.add(documents)
         except BaseException:

@@ -58,7 +58,7 @@ def index_files(
     settings: dict[str, Any] | None = None,
     elmo: Elmo | None = None,
     strict: bool = False,
-    on_bad: Callable[[BadRow], None] | None = None,
+    on_bad: Callable[[BadRow], None] = lambda row: None,
     show_progress_bar: bool = False,
 ) -> SyncReport:
     """Create an index of files, or bring an existing one up to date with them.
@@ -71,7 +71,7 @@ def index_files(
             its own; a setting that contradicts them is an error.
         elmo: the model, if it is already loaded.
         strict: stop with an error at the first bad row.
-        on_bad: called with each bad row.
+        on_bad: called with each bad row that is skipped.
         show_progress_bar: show one on standard error.
     """
     sources = find_sources(paths)
@@ -143,20 +143,23 @@ class _SyncRun:
     sources: list[str]
     columns: TableColumns
     strict: bool
-    on_bad: Callable[[BadRow], None] | None
+    on_bad: Callable[[BadRow], None]
     report: SyncReport
 
     def survey(self) -> int:
         """Read all files once, which is fast compared to embedding; the number of documents.
 
         Raise ConfigError for a metadata column that no row has, or if there is no text to fit the
-        encoder of a new index to.
+        encoder of a new index to; DataError for a bad row if the run is strict.
         """
         total, has_text, missing = 0, self.store.read_header() is not None, self.columns.meta or ()
-        for document in self._all():
-            total += 1
-            has_text = has_text or bool(document.text.strip())
-            missing = tuple(name for name in missing if name not in document.meta)
+        for item in self._read():
+            if isinstance(item, Document):
+                total += 1
+                has_text = has_text or bool(item.text.strip())
+                missing = tuple(name for name in missing if name not in item.meta)
+            elif self.strict:
+                raise DataError(item.source, item.line, item.problem)
         if missing:
             raise ConfigError(f"no row has the metadata column {missing[0]!r}")
         if not has_text:
@@ -175,7 +178,8 @@ class _SyncRun:
         header = self.store.read_header()
         if header is None:
             settings = IndexSettings(**changes)
-            return SemanticIndex.create(self.store, self._all(), settings, elmo, show_progress_bar)
+            texts = (item for item in self._read() if isinstance(item, Document))
+            return SemanticIndex.create(self.store, texts, settings, elmo, show_progress_bar)
         stored = dataclasses.asdict(IndexSettings.from_json(header[0]))
         for name, value in changes.items():
             if stored[name] != value:
@@ -191,7 +195,8 @@ class _SyncRun:
             known, bad = self.store.digests(source), self.report.bad
             for item in read_source(source, self.columns):
                 if isinstance(item, BadRow):
-                    self._report_bad(item)
+                    self.report.bad += 1
+                    self.on_bad(item)
                     continue
                 self.report.documents += 1
                 if not item.text.strip():
@@ -204,17 +209,6 @@ class _SyncRun:
                 self.store.replace([], list(known))
                 self.report.deleted += len(known)
 
-    def _all(self) -> Iterator[Document]:
+    def _read(self) -> Iterator[Document | BadRow]:
         for source in self.sources:
-            for item in read_source(source, self.columns):
-                if isinstance(item, Document):
-                    yield item
-                elif self.strict:
-                    self._report_bad(item)
-
-    def _report_bad(self, row: BadRow) -> None:
-        self.report.bad += 1
-        if self.on_bad is not None:
-            self.on_bad(row)
-        if self.strict:
-            raise DataError(row.source, row.line, row.problem)
+            yield from read_source(source, self.columns)

@@ -17,6 +17,13 @@ def test_each_way_to_pool(how, wanted):
     assert pool(TOKENS[:0], how).tolist() == [0, 0]
 
 
+def test_a_mean_may_be_weighted():
+    weights = np.array([1, 3], dtype=np.float32)
+    assert pool(TOKENS, "mean", weights).tolist() == [2.5, 2]
+    assert pool(TOKENS, "mean", np.zeros(2, np.float32)).tolist() == [0, 0]
+    assert pool(TOKENS[:0], "mean", weights[:0]).tolist() == [0, 0]
+
+
 def test_an_unknown_way_is_named():
     with pytest.raises(ConfigError, match="choose one of mean, max, first, last"):
         pool(TOKENS, "median")
