@@ -258,7 +258,7 @@ def test_a_share_that_leaves_nothing_to_train_on_is_refused(share):
 
 
 def test_an_unknown_tokenizer_is_refused():
-    with pytest.raises(ConfigError, match="no tokenizer is called 'spacy'"):
+    with pytest.raises(ConfigError, match="unknown tokenizer 'spacy'"):
         CacheSettings(tokenizer="spacy")
 
 
