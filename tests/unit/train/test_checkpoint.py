@@ -127,7 +127,7 @@ def test_a_folder_that_cannot_be_made_is_an_error(tmp_path):
 def test_a_checkpoint_of_another_model_is_named(tmp_path):
     save(tmp_path, 1, width=4)
     with pytest.raises(
-        WeightError, match=r"step-000000001: 'weight' is \(2, 4\), .* another model"
+        WeightError, match=r"step-000000001: 'weight' has the shape \(2, 4\), .* another model"
     ):
         load_checkpoint(tmp_path, *trained(width=5))
     _, optimizer = trained()
