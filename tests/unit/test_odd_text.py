@@ -1,4 +1,4 @@
-"""Odd input is embedded, token for token, or refused with a reason; nothing is dropped."""
+"""Odd input is embedded token for token, or an error says why not; nothing is dropped."""
 
 import numpy as np
 import pytest
@@ -38,5 +38,8 @@ def test_a_sentence_of_5000_tokens_is_embedded(tiny):
 
 
 @pytest.mark.parametrize("word", ["", "\x00", "\ud800", "<S>", "x" * 10_000])
-def test_any_string_can_be_a_token(tiny, word):
-    assert tiny.embed([[word, "a"]])[0].shape == (3, 2, 16)
+def test_any_string_can_be_a_token_and_leaves_the_token_layer_of_others_alone(tiny, word):
+    layers = tiny.embed([[word, "a"]])[0]
+    assert layers.shape == (3, 2, 16)
+    assert np.isfinite(layers).all()
+    np.testing.assert_allclose(layers[0, 1], tiny.embed([["a"]])[0][0, 0], rtol=0, atol=1e-6)

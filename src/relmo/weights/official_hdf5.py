@@ -174,7 +174,7 @@ def to_config(
             AllenNLP does not: only the weights tell.
         num_words: Rows of the word table, or None for a character model.
     """
-    lstm = _get(options, "lstm", Mapping, path)  # type: ignore[type-abstract]
+    lstm = _get(options, "lstm", dict, path)
     try:
         width, cell_width = _get(lstm, "projection_dim", int, path), _get(lstm, "dim", int, path)
         return ElmoConfig(
@@ -202,8 +202,8 @@ def to_config(
 def _cnn_config(
     options: Mapping[str, Any], width: int, names: set[str], path: Path
 ) -> CharCnnConfig:
-    cnn = _get(options, "char_cnn", Mapping, path)  # type: ignore[type-abstract]
-    embedding = _get(cnn, "embedding", Mapping, path)  # type: ignore[type-abstract]
+    cnn = _get(options, "char_cnn", dict, path)
+    embedding = _get(cnn, "embedding", dict, path)
     count = cnn.get("n_characters", RAW_CHARACTERS + 1)
     if count not in (RAW_CHARACTERS, RAW_CHARACTERS + 1):
         raise WeightError(

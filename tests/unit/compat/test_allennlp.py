@@ -1,4 +1,4 @@
-"""The old interface: shapes, refusals, files. Numbers are in tests/parity/test_golden.py."""
+"""AllenNLP's interface: shapes, errors, files. Numbers are in tests/parity/test_golden.py."""
 
 import io
 import json

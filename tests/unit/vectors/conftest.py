@@ -1,4 +1,4 @@
-"""What the tests of this room share: odd records, and the formats read back by their own tools."""
+"""Shared fixtures: odd records, and readers of each format by its own library."""
 
 import json
 from contextlib import contextmanager
@@ -56,7 +56,7 @@ READERS = {
 
 @contextmanager
 def _small_disk(num_bytes):
-    """No file may grow beyond so many bytes meanwhile."""
+    """Limit the size of every file to this many bytes."""
     resource = pytest.importorskip("resource")
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (num_bytes, hard))
@@ -78,13 +78,13 @@ def small_disk():
 
 @pytest.fixture
 def read_back():
-    """Read a file of vectors: {line: array as stored}."""
+    """Read a vector file: {line: array as stored}."""
     return lambda path: READERS[path.suffix](path)
 
 
 @pytest.fixture
 def assert_holds(read_back):
-    """The file holds exactly these records, bit for bit; Parquet cannot show empty lines."""
+    """The file contains exactly these records, bit for bit; Parquet omits empty lines."""
 
     def check(path, records):
         found = read_back(path)

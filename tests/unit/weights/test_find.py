@@ -1,4 +1,4 @@
-"""A model by its name: a folder, bundled with relmo, or a package installed beside it."""
+"""A model by name: a folder, bundled with relmo, or an installed package."""
 
 import importlib
 import shutil

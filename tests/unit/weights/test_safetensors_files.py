@@ -1,4 +1,4 @@
-"""One safetensors file: its size is known before, and it is never taken for something else."""
+"""One safetensors file: its size is predicted, and it is never mistaken for a pickle."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Eight bits per weight: what is lost is bounded, and a folder loads like any other."""
+"""8-bit storage: the error is bounded, and a folder loads like any other."""
 
 import json
 

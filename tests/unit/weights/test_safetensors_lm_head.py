@@ -1,4 +1,4 @@
-"""The softmax on disk: whole or in shards of rows, the same numbers, nothing odd goes unnoticed."""
+"""The softmax on disk: one file or shards of rows, with the same numbers; damage is found."""
 
 import json
 import re
