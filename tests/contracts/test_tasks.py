@@ -17,9 +17,9 @@ from safetensors.torch import load_file
 
 from relmo import Elmo
 from relmo.errors import ConfigError, DataError, WeightError
-from relmo.nn.blocks.tokens import PLACES
-from relmo.tasks.registry import TASKS, find_task
-from relmo.tasks.run import load_task, load_task_recipe, read_parts
+from relmo.tasks.inputs import PLACES
+from relmo.tasks.registry import TASKS, find_task, read_parts
+from relmo.tasks.run import load_task, load_task_recipe
 from relmo.train.record import read_record
 from relmo.train.trainer import TrainSettings
 from tests.conftest import tiny_config

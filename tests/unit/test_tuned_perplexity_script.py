@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from relmo.elmo import Elmo
-from relmo.tasks.data_folder import read_parts
+from relmo.tasks.registry import read_parts
 from relmo.train.record import read_record
 from tests.support.toy_lm import Corpus, Grammar, toy_recipe
 from tests.support.toy_tasks import TOYS

@@ -3,9 +3,8 @@
 import numpy as np
 import torch
 
-from relmo.nn.blocks.tokens import InputSettings
 from relmo.tasks import inputs as module
-from relmo.tasks.inputs import Inputs, Letters
+from relmo.tasks.inputs import Inputs, InputSettings, Letters
 from relmo.tasks.static_vectors import random_vectors
 
 SENTENCES = [("Ada", "saw", "🐈"), (), ("a" * 400, "x"), ("saw",), ("שלום", "é", "", "zzz")]

@@ -10,7 +10,6 @@ import torch
 from relmo import Elmo
 from relmo.errors import ConfigError, OutputError
 from relmo.tasks import layer_cache
-from relmo.tasks.inputs import layers_of
 from relmo.tasks.layer_cache import ON_DEVICE_BYTES, open_layers, room_on
 from relmo.vectors.lock import open_locked
 from tests.conftest import tiny_config

@@ -3,7 +3,7 @@
 import pytest
 
 from relmo.errors import ConfigError
-from relmo.tasks.parts import PARTS, find_part, need_part
+from relmo.tasks.data_files import PARTS, find_part, need_part
 
 LAYOUTS = {
     "CoNLL-2003": ("eng.train", "eng.testa", "eng.testb"),

@@ -14,14 +14,8 @@ from safetensors.torch import load_file
 from relmo import Elmo
 from relmo.errors import ConfigError, DataError, ModelNotFound, WeightError
 from relmo.tasks.ner.task import NerTask
-from relmo.tasks.run import (
-    draw,
-    load_task,
-    load_task_recipe,
-    make_task_recipe,
-    read_parts,
-    train_task,
-)
+from relmo.tasks.registry import read_parts
+from relmo.tasks.run import draw, load_task, load_task_recipe, make_task_recipe, train_task
 from relmo.train.record import read_record
 from tests.conftest import tiny_config
 from tests.support.toy_tasks import TOYS, train_toy

@@ -14,8 +14,8 @@ from relmo.elmo import Elmo
 from relmo.lab.probes.layers import Span, Words, read_layers, read_one, read_static, readings
 from relmo.lab.probes.linear import Features, Labels, LinearProbe, LinearSettings, fit_linear
 from relmo.lab.probes.outcome import Outcome, data_facts
+from relmo.tasks.data_files import PARTS, Part, need_part
 from relmo.tasks.ner.data import TaggedSentence, read_conllu
-from relmo.tasks.parts import PARTS, Part, need_part
 
 MIX, STATIC, MOST_FREQUENT = "mix", "static", "most_frequent"
 SUFFIXES = (".conllu",)

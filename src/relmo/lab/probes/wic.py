@@ -28,8 +28,7 @@ from relmo.lab.probes.layers import (
     readings,
 )
 from relmo.lab.probes.outcome import Outcome, data_facts
-from relmo.tasks.lines import numbered_lines
-from relmo.tasks.parts import PARTS, Part
+from relmo.tasks.data_files import PARTS, Part, numbered_lines
 from relmo.types import Vectors
 
 STATIC = "static"

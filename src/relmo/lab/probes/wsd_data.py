@@ -15,7 +15,7 @@ from pathlib import Path
 from xml.parsers import expat
 
 from relmo.errors import DataError
-from relmo.tasks.lines import numbered_lines
+from relmo.tasks.data_files import numbered_lines
 
 PARTS_OF_SPEECH = {"NOUN": "n", "VERB": "v", "ADJ": "a", "ADV": "r"}
 SENSE_TYPES = {"1": "n", "2": "v", "3": "a", "4": "r", "5": "a"}

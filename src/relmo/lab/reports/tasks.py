@@ -54,7 +54,7 @@ from relmo.lab.reports.records import (
     select,
 )
 from relmo.tasks.coref.metrics import mean_f1
-from relmo.tasks.parts import PARTS
+from relmo.tasks.data_files import PARTS
 
 HEAD = (
     "task", "model", "seeds", "development", "test", "lowest–highest", "error less by",

@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import TypeAlias
 
 from relmo.errors import DataError
-from relmo.tasks.lines import numbered_lines
-from relmo.tasks.places import Places
+from relmo.tasks.data_files import numbered_lines
+from relmo.tasks.plain_text import Offsets
 from relmo.text.sentences import split_sentences
 
 Mention: TypeAlias = tuple[int, int]
@@ -57,7 +57,7 @@ class Document:
     """In order of their first mentions. A cluster of one mention is a singleton."""
     genre: str | None
     """The first folder of the name, or what follows GUM_ in it."""
-    places: Places = field(default=(), compare=False)
+    places: Offsets = field(default=(), compare=False)
 
     @property
     def words(self) -> tuple[str, ...]:

@@ -20,7 +20,6 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 from relmo.errors import ConfigError
 from relmo.nn.blocks.encoder import Encoder
 from relmo.nn.blocks.spans import SpanLayer, best_spans, heads_of, spans_within
-from relmo.nn.blocks.tokens import TokenBatch, TokenInput
 from relmo.tasks.coref.antecedents import (
     Antecedents,
     clusters_of,
@@ -28,6 +27,7 @@ from relmo.tasks.coref.antecedents import (
     marginal_loss,
 )
 from relmo.tasks.coref.data import Cluster
+from relmo.tasks.inputs import TokenBatch, TokenInput
 from relmo.train.trainer import check_whole
 
 SINGLETONS = ("auto", "keep", "drop")

@@ -18,21 +18,20 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from relmo.kernels.device import to_device
-from relmo.nn.blocks.tokens import TokenInput
 from relmo.tasks.coref.data import Cluster, Document, read_documents, without_singletons
 from relmo.tasks.coref.metrics import count, evaluate
 from relmo.tasks.coref.model import CorefModel, CorefSettings
-from relmo.tasks.inputs import Inputs, Words
+from relmo.tasks.data_files import Part
+from relmo.tasks.inputs import Inputs, TokenInput, Words
 from relmo.tasks.labelled import BatchSettings, LabelledTask
-from relmo.tasks.parts import Part
-from relmo.tasks.places import describe_span, documents_of_lines
+from relmo.tasks.plain_text import describe_span, documents_of_lines
 
 Clusters = tuple[Cluster, ...]
 MANY_SINGLETONS = 0.1
 """Share of clusters with one mention from which on they are there on purpose."""
 
 
-class CorefTask(LabelledTask[Document, Clusters]):
+class CorefTask(LabelledTask[Document, Clusters, CorefSettings]):
     """Finds clusters of mentions; scored by the mean F1 of MUC, B³ and CEAFφ4."""
 
     score = "dev_f1"

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Literal
 
 from relmo.errors import ConfigError, DataError
-from relmo.tasks.lines import WHITE, numbered_lines
-from relmo.tasks.places import Places
+from relmo.tasks.data_files import WHITE, numbered_lines
+from relmo.tasks.plain_text import Offsets
 
 PIECE = re.compile(f"[^{WHITE}]+")
 DOCUMENT = "-DOCSTART-"
@@ -37,7 +37,7 @@ class TaggedSentence:
 
     words: tuple[str, ...]
     tags: tuple[str, ...]
-    places: Places = field(default=(), compare=False)
+    places: Offsets = field(default=(), compare=False)
 
 
 def read_columns(

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from relmo.errors import ConfigError
 from relmo.nn.blocks.crf import Crf
 from relmo.nn.blocks.encoder import Encoder
-from relmo.nn.blocks.tokens import TokenBatch, TokenInput
+from relmo.tasks.inputs import TokenBatch, TokenInput
 from relmo.tasks.ner.schemes import transitions_allowed
 from relmo.train.trainer import check_whole
 

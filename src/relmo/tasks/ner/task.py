@@ -12,21 +12,20 @@ from torch import Tensor
 
 from relmo.errors import DataError
 from relmo.kernels.device import to_device
-from relmo.nn.blocks.tokens import TokenInput
-from relmo.tasks.inputs import Inputs, Words
+from relmo.tasks.data_files import Part
+from relmo.tasks.inputs import Inputs, TokenInput, Words
 from relmo.tasks.labelled import BatchSettings, LabelledTask
 from relmo.tasks.ner.data import TaggedSentence, line_of_tag, read_columns, read_conllu
 from relmo.tasks.ner.metrics import entity_scores, token_accuracy
 from relmo.tasks.ner.model import NerModel, NerSettings
 from relmo.tasks.ner.schemes import OUTSIDE, is_chunked, spans_of, stray_tags, to_bioes
-from relmo.tasks.parts import Part
-from relmo.tasks.places import describe_span, sentences_of_lines
+from relmo.tasks.plain_text import describe_span, sentences_of_lines
 
 Tags = tuple[str, ...]
 CHUNK_TAGS = "write O, or B-, I-, E- or S- and a label"
 
 
-class NerTask(LabelledTask[TaggedSentence, Tags]):
+class NerTask(LabelledTask[TaggedSentence, Tags, NerSettings]):
     """Tags words; scored by entities."""
 
     score = "dev_f1"

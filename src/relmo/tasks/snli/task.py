@@ -11,16 +11,16 @@ from torch import Tensor
 
 from relmo.errors import TextError
 from relmo.kernels.device import to_device
-from relmo.nn.blocks.tokens import TokenBatch, TokenInput
-from relmo.tasks.inputs import Inputs, Words, split_text
+from relmo.tasks.data_files import Part
+from relmo.tasks.inputs import Inputs, TokenBatch, TokenInput, Words
 from relmo.tasks.labelled import BatchSettings, LabelledTask, check_labels
-from relmo.tasks.parts import Part
+from relmo.tasks.plain_text import split_text
 from relmo.tasks.snli.data import SentencePair, read_sick, read_snli
 from relmo.tasks.snli.metrics import accuracy
 from relmo.tasks.snli.model import SnliModel, SnliSettings
 
 
-class SnliTask(LabelledTask[SentencePair, str]):
+class SnliTask(LabelledTask[SentencePair, str, SnliSettings]):
     """Says how a hypothesis stands to its premise."""
 
     score = "dev_accuracy"

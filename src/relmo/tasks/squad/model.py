@@ -19,8 +19,8 @@ from torch import Tensor, nn
 from relmo.errors import ConfigError
 from relmo.nn.blocks.attention import FAR_BELOW, masked_softmax
 from relmo.nn.blocks.encoder import Encoder, VariationalDropout
-from relmo.nn.blocks.tokens import TokenBatch, TokenInput
 from relmo.nn.blocks.trilinear import Trilinear
+from relmo.tasks.inputs import TokenBatch, TokenInput
 
 
 @dataclass(frozen=True, kw_only=True)

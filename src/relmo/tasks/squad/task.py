@@ -11,10 +11,10 @@ from torch import Tensor
 
 from relmo.errors import ConfigError, TextError
 from relmo.kernels.device import to_device
-from relmo.nn.blocks.tokens import TokenBatch, TokenInput
-from relmo.tasks.inputs import Inputs, Words, split_text
+from relmo.tasks.data_files import Part, find_part, need_part
+from relmo.tasks.inputs import Inputs, TokenBatch, TokenInput, Words
 from relmo.tasks.labelled import BatchSettings, LabelledTask
-from relmo.tasks.parts import Part, find_part, need_part
+from relmo.tasks.plain_text import split_text
 from relmo.tasks.squad.data import (
     Question,
     answer_spans,
@@ -33,7 +33,7 @@ Span: TypeAlias = tuple[int, int]
 """First and last token of an answer, in its paragraph."""
 
 
-class SquadTask(LabelledTask[Question, Span | None]):
+class SquadTask(LabelledTask[Question, Span | None, SquadSettings]):
     """Answers questions about paragraphs; scored by the answers' texts."""
 
     score = "dev_f1"

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import TypeAlias
 
 from relmo.errors import DataError
-from relmo.tasks.lines import numbered_lines
-from relmo.tasks.places import Places
+from relmo.tasks.data_files import numbered_lines
+from relmo.tasks.plain_text import Offsets
 
 WORD, FRAME, NUM_FIXED = 3, 7, 8
 """Columns of the word and of the frame, and how many stand before the roles."""
@@ -41,7 +41,7 @@ class Frame:
     """Position of the word that the frame is of."""
     tags: tuple[str, ...]
     """B-ARG0, I-ARG0, O …, one per word; the predicate itself is B-V."""
-    places: Places = field(default=(), compare=False)
+    places: Offsets = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from relmo.nn.blocks.encoder import (
     put,
     take,
 )
-from relmo.nn.blocks.tokens import TokenBatch, TokenInput
+from relmo.tasks.inputs import TokenBatch, TokenInput
 from relmo.tasks.ner.schemes import transitions_allowed
 
 NO_TAG = -100

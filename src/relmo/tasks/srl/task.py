@@ -12,11 +12,10 @@ import torch
 from torch import Tensor
 
 from relmo.kernels.device import to_device
-from relmo.nn.blocks.tokens import TokenInput
-from relmo.tasks.inputs import Inputs, Words
+from relmo.tasks.data_files import Part
+from relmo.tasks.inputs import Inputs, TokenInput, Words
 from relmo.tasks.labelled import BatchSettings, LabelledTask
-from relmo.tasks.parts import Part
-from relmo.tasks.places import describe_span, sentences_of_lines
+from relmo.tasks.plain_text import describe_span, sentences_of_lines
 from relmo.tasks.srl.data import Frame, read_frames
 from relmo.tasks.srl.metrics import bio_spans, evaluate
 from relmo.tasks.srl.model import SrlModel, SrlSettings
@@ -24,7 +23,7 @@ from relmo.tasks.srl.model import SrlModel, SrlSettings
 Tags = tuple[str, ...]
 
 
-class SrlTask(LabelledTask[Frame, Tags]):
+class SrlTask(LabelledTask[Frame, Tags, SrlSettings]):
     """Tags the words of a sentence with their roles for one predicate; scored by arguments."""
 
     score = "dev_f1"

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from relmo.errors import ConfigError, DataError
-from relmo.tasks.lines import WHITE, numbered_lines
+from relmo.tasks.data_files import WHITE, numbered_lines
 
 LABELS = ("0", "1", "2", "3", "4")
 """Labels of a tree, from very negative to very positive; 2 is neutral."""

@@ -10,16 +10,16 @@ import torch
 from torch import Tensor
 
 from relmo.kernels.device import to_device
-from relmo.nn.blocks.tokens import TokenInput
-from relmo.tasks.inputs import Inputs, Words, split_text
+from relmo.tasks.data_files import Part
+from relmo.tasks.inputs import Inputs, TokenInput, Words
 from relmo.tasks.labelled import BatchSettings, LabelledTask, check_labels
-from relmo.tasks.parts import Part
+from relmo.tasks.plain_text import split_text
 from relmo.tasks.sst.data import FORMATS, LABELS, LabelledText, read_table, read_trees
 from relmo.tasks.sst.metrics import accuracy, binary_accuracy, macro_f1
 from relmo.tasks.sst.model import SstModel, SstSettings
 
 
-class SstTask(LabelledTask[LabelledText, str]):
+class SstTask(LabelledTask[LabelledText, str, SstSettings]):
     """Says of a text which class it is of."""
 
     score = "dev_accuracy"

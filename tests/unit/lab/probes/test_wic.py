@@ -6,7 +6,7 @@ import pytest
 from relmo.errors import ConfigError, DataError
 from relmo.lab.probes.layers import read_senses
 from relmo.lab.probes.wic import best_threshold, cosine, probe_wic, read_pairs, score_pairs
-from relmo.tasks.parts import PARTS
+from relmo.tasks.data_files import PARTS
 from tests.support.toy_probes import write_wic
 
 ROW = "bank\tN\t1-0\tthe bank\tbank .\n"

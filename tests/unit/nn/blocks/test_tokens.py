@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from relmo.errors import ConfigError
-from relmo.nn.blocks.tokens import InputSettings, TokenBatch, TokenInput
+from relmo.tasks.inputs import InputSettings, TokenBatch, TokenInput
 
 LENGTHS = (3, 1, 0)
 STATIC, LETTERS, D = 5, 6, 8

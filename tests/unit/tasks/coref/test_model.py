@@ -4,10 +4,9 @@ import pytest
 import torch
 
 from relmo.errors import ConfigError
-from relmo.nn.blocks.tokens import InputSettings
 from relmo.tasks.coref.antecedents import Antecedents, clusters_of, marginal_loss
 from relmo.tasks.coref.model import CorefModel, CorefSettings
-from relmo.tasks.inputs import Inputs, Letters, layers_of
+from relmo.tasks.inputs import Inputs, InputSettings, Letters, make_elmo_layer
 from relmo.tasks.static_vectors import random_vectors
 
 SENTENCES = (
@@ -22,11 +21,11 @@ NONE = float("-inf")
 
 
 def make(elmo=None, place="both", keeps_singletons=True, device="cpu", **changes):
-    layers = None if elmo is None else layers_of(elmo)
+    read = InputSettings(place=place, letters=5)
+    layer = None if elmo is None else make_elmo_layer(elmo, read)
     letters = Letters(sorted(set("".join(WORDS))))
-    inputs = Inputs(random_vectors(WORDS, 6), letters, layers, torch.device(device))
-    shape = None if elmo is None else (elmo.config.num_layers, elmo.config.width)
-    tokens = inputs.make_module(InputSettings(place=place, letters=5), shape)
+    inputs = Inputs(random_vectors(WORDS, 6), letters, layer, torch.device(device))
+    tokens = inputs.make_module(read)
     small = {"cell_width": 6, "hidden_width": 8, "feature_width": 4, "max_width": 5}
     settings = CorefSettings(**{**small, **changes})
     torch.manual_seed(0)

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from relmo.errors import ConfigError
-from relmo.nn.blocks.tokens import InputSettings, TokenBatch, TokenInput
+from relmo.tasks.inputs import InputSettings, TokenBatch, TokenInput
 from relmo.tasks.snli.model import PairDropout, SnliModel, SnliSettings
 
 

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from relmo.errors import ConfigError, TextError
-from relmo.tasks.run import load_task, load_task_recipe, read_parts
+from relmo.tasks.registry import read_parts
+from relmo.tasks.run import load_task, load_task_recipe
 from relmo.tasks.snli.data import SentencePair
 from relmo.tasks.snli.model import _say_about_each_other
 from tests.support.toy_tasks import TOYS, train_toy, write_vectors

@@ -9,7 +9,8 @@ import torch
 
 from relmo.errors import ConfigError
 from relmo.tasks.inputs import Inputs
-from relmo.tasks.run import load_task, load_task_recipe, make_task_recipe, read_parts, train_task
+from relmo.tasks.registry import read_parts
+from relmo.tasks.run import load_task, load_task_recipe, make_task_recipe, train_task
 from relmo.tasks.squad.data import Question
 from relmo.tasks.squad.task import SquadTask
 from relmo.tasks.static_vectors import random_vectors

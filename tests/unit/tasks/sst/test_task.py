@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from relmo.errors import ConfigError, TextError
-from relmo.tasks.run import load_task, load_task_recipe, read_parts
+from relmo.tasks.registry import read_parts
+from relmo.tasks.run import load_task, load_task_recipe
 from relmo.tasks.sst.data import LabelledText
 from relmo.tasks.sst.task import SstPhrasesTask, SstTask
 from tests.support.toy_tasks import TOYS, Rng, opinion, train_toy, tree

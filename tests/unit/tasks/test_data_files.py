@@ -6,7 +6,7 @@ import lzma
 import pytest
 
 from relmo.errors import DataError, TextError
-from relmo.tasks.lines import numbered_lines, whole_text
+from relmo.tasks.data_files import numbered_lines, whole_text
 
 TEXT = "Grüße 👩‍🚀 .\n\nb\u2028c\tשלום\nend"
 LINES = [(1, "Grüße 👩‍🚀 ."), (2, ""), (3, "b\u2028c\tשלום"), (4, "end")]
