@@ -30,7 +30,7 @@ from relmo.search import Document, SemanticIndex, Settings
 from relmo.search.evaluate import ndcg, read_cranfield
 from relmo.search.index import Hit
 from relmo.search.passages import Unit
-from relmo.train.record import write_record
+from relmo.train.run import write_record
 
 WAYS: list[tuple[Unit, int]] = [
     ("window", 512),

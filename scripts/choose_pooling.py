@@ -38,7 +38,7 @@ from relmo.search.passages import split
 from relmo.search.settings import Settings
 from relmo.search.terms import make_terms
 from relmo.search.word_weights import WordWeights
-from relmo.train.record import write_record
+from relmo.train.run import write_record
 from relmo.types import Vectors
 
 LAYERS = {

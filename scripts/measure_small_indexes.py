@@ -21,7 +21,7 @@ from relmo import Elmo
 from relmo.files import make_folder, sha256
 from relmo.search import Document, SemanticIndex, encoder
 from relmo.search.background import ENOUGH
-from relmo.train.record import write_record
+from relmo.train.run import write_record
 
 SIZES = (8, 16, 32)
 QUESTIONS = 25

@@ -22,7 +22,7 @@ from relmo.config import ElmoConfig
 from relmo.elmo import Elmo
 from relmo.errors import ConfigError, RelmoError, exit_code, need_extra
 from relmo.files import read_json, replacing, write_json
-from relmo.train.record import read_record
+from relmo.train.run import read_record
 from relmo.weights.describe import describe_folder
 from relmo.weights.find import PACKAGES
 from relmo.weights.model_card import Release, Source, model_card

@@ -20,7 +20,7 @@ from relmo.errors import ConfigError, DataError, WeightError
 from relmo.tasks.inputs import PLACES
 from relmo.tasks.registry import TASKS, find_task, read_parts
 from relmo.tasks.run import load_task, load_task_recipe
-from relmo.train.record import read_record
+from relmo.train.run import read_record
 from relmo.train.trainer import TrainSettings
 from tests.conftest import tiny_config
 from tests.support.toy_lm import CLOCK

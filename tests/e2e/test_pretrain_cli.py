@@ -11,7 +11,7 @@ import pytest
 
 from relmo import Elmo
 from relmo.tasks.lm.__main__ import main as bare_main
-from relmo.train.record import read_record
+from relmo.train.run import read_record
 from tests.conftest import tiny_config
 
 SMALL = [

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from relmo import Elmo
-from relmo.train.record import read_record
+from relmo.train.run import read_record
 from tests.conftest import tiny_config
 from tests.support.toy_probes import WRITERS, write_wic
 

@@ -24,4 +24,4 @@ def test_report_refuses_a_folder_without_runs_and_a_broken_record(run, tmp_path)
     path.write_text(path.read_text().replace("90.0", "91.0"))
     found = run("report", "--runs", tmp_path, "--output", tmp_path / "out")
     assert found.returncode == 1
-    assert b"seal does not hold" in found.stderr
+    assert b"checksum does not match" in found.stderr

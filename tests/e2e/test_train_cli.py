@@ -12,7 +12,7 @@ from relmo import Elmo
 from relmo.cli.main import main
 from relmo.tasks.registry import find_task
 from relmo.tasks.run import train_task
-from relmo.train.record import read_record
+from relmo.train.run import read_record
 from tests.conftest import tiny_config
 from tests.support.toy_tasks import TOYS, toy_recipe
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from relmo.tasks.lm.pretrain import pretrain
-from relmo.tasks.lm.settings import Recipe, make_recipe
+from relmo.tasks.lm.settings import PretrainRecipe, make_recipe
 from relmo.tasks.lm.token_cache import CacheSettings, TokenCache, is_held_out, open_cache
 from relmo.text.documents import read_documents
 
@@ -90,13 +90,13 @@ class Corpus:
         kept = [document for document in documents if is_held_out(document, self.settings)]
         return [[line.split() for line in document] for document in kept]
 
-    def train(self, recipe: Recipe, output: Path, **options: Any) -> dict[str, float]:
+    def train(self, recipe: PretrainRecipe, output: Path, **options: Any) -> dict[str, float]:
         """Pretrain on it, on the CPU."""
         options = {"cache_folder": self.cache_folder, "device": "cpu", **options}
         return pretrain(recipe, [self.file], output, **options)
 
 
-def toy_recipe(**changes: Any) -> Recipe:
+def toy_recipe(**changes: Any) -> PretrainRecipe:
     """Six steps of a tiny model; changes are by section: lm={"rows": 8}."""
     cnn = {"width": 8, "character_width": 4, "filters": [[1, 8], [2, 8]], "num_highways": 1}
     values: dict[str, dict[str, Any]] = {

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from relmo.train.record import write_record
+from relmo.train.run import write_record
 
 BASE, SMALL = "relmo-en-base", "relmo-en-small"
 MEASURES = dict.fromkeys(("sst", "snli", "sst-phrases", "pos"), "accuracy")

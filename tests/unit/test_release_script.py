@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 from relmo import Elmo
-from relmo.train.record import write_record
+from relmo.train.run import write_record
 from relmo.weights.describe import describe_model
 from relmo.weights.find import read_model
 from scripts import measure_model, release_model, sense_test
@@ -196,7 +196,7 @@ def damaged_model(made, tmp_path):
     ("change", "message"),
     [
         (other_run, "differ in 'steps'; give the run that made it"),
-        (changed_run, "its seal does not hold"),
+        (changed_run, "its checksum does not match"),
         (other_senses, "the senses are of another model: run sense_test.py"),
         (other_measures, "the measures are of 'other', not of 'relmo-en-toy'"),
         (trained_model, "is not stored in 8 bits"),

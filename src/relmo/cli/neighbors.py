@@ -52,7 +52,7 @@ def neighbors(
         nearest_words,
     )
     from relmo.text.documents import find_files, read_documents
-    from relmo.train.record import write_record
+    from relmo.train.run import write_record
 
     if output is not None and (output / "run.json").exists():
         raise ConfigError(f"{output} holds a finished run; choose another folder")

@@ -1,16 +1,17 @@
-"""A run on disk, so that it can go on exactly where it stopped.
+"""Checkpoints, from which a run continues exactly where it stopped.
 
-    checkpoint/step-000001200/tensors.safetensors    weights, optimiser, carried state
-    checkpoint/step-000001200/state.json             step, seconds, size of the tensors' file
+    checkpoint/step-000001200/tensors.safetensors    weights, optimizer, carried state
+    checkpoint/step-000001200/state.json             step, seconds, size of the other file
 
-A checkpoint is written beside its place and renamed into it when it is whole; only then is an
-older one deleted. So the last good one survives a crash at any moment and a full disk.
+A checkpoint is written under another name and renamed when it is complete; only then are older
+ones deleted. So the last complete one survives a crash at any moment, and a full disk.
 """
 
 from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,18 +23,32 @@ from torch import Tensor, nn
 
 from relmo.errors import WeightError
 from relmo.files import replacing_folder
-from relmo.train.best import Best
 from relmo.weights.tensors import check_names, check_shape
 
 KEEP = 2
 """Checkpoints kept."""
-ADVICE = "free some space; the checkpoint before this one is whole: resume from it"
-HINT = "it is of another model or recipe: resume with the one it began with"
+ADVICE = "free some space, then resume from the previous checkpoint, which is complete"
+OTHER_MODEL = (
+    "the checkpoint belongs to another model or recipe: resume with the one it started with"
+)
+
+
+@dataclass(frozen=True)
+class Best:
+    """The best scores, the step they were reached at, and the number of evaluations since."""
+
+    step: int = -1
+    scores: dict[str, float] = field(default_factory=dict)
+    waited: int = 0
+
+    def is_beaten_by(self, scores: Mapping[str, float], name: str) -> bool:
+        """Whether the named score is higher; NaN never is."""
+        return scores.get(name, float("-inf")) > self.scores.get(name, float("-inf"))
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a run is."""
+    """How far a run has come."""
 
     step: int = 0
     seconds: float = 0.0
@@ -47,19 +62,19 @@ def save_checkpoint(
     optimizer: torch.optim.Optimizer,
     carried: dict[str, Tensor],
 ) -> None:
-    """Write a checkpoint, then drop all but the last KEEP."""
+    """Write a checkpoint, then delete all but the last KEEP."""
     tensors, numbers = _flatten_optimizer(optimizer)
     tensors |= {f"model.{name}": tensor for name, tensor in model.state_dict().items()}
     tensors |= {f"carried.{name}": tensor for name, tensor in carried.items()}
-    state = {
-        "step": progress.step,
-        "seconds": progress.seconds,
-        "best": asdict(progress.best),
-        "kind": type(optimizer).__name__,
-        "optimizer": numbers,
-    }
     with replacing_folder(folder / f"step-{progress.step:09d}", ADVICE) as place:
-        _write(place, tensors, state)
+        write_tensors(place / "tensors.safetensors", tensors)
+        state = {
+            **asdict(progress),
+            "kind": type(optimizer).__name__,
+            "optimizer": numbers,
+            "bytes": (place / "tensors.safetensors").stat().st_size,
+        }
+        (place / "state.json").write_text(json.dumps(state), encoding="utf-8")
     for old in [*_checkpoints(folder)[:-KEEP], *folder.glob("step-*.tmp")]:
         shutil.rmtree(old, ignore_errors=True)
 
@@ -67,18 +82,16 @@ def save_checkpoint(
 def load_checkpoint(
     folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer
 ) -> tuple[Progress, dict[str, Tensor]] | None:
-    """Take up the last whole checkpoint; None where there is none."""
+    """Load the last complete checkpoint; None if there is none."""
     for place in reversed(_checkpoints(folder)):
         found = _read(place)
         if found is None:
             continue
         tensors, state = found
-        weights = _part(tensors, "model.")
-        _check_model(place, weights, model.state_dict())
-        model.load_state_dict(weights, strict=True)
+        load_weights(model, _part(tensors, "model."), place, OTHER_MODEL)
         kind = type(optimizer).__name__
         if state.get("kind", kind) != kind:
-            raise WeightError(f"{place}: was made with {state['kind']}, not {kind}; {HINT}")
+            raise WeightError(f"{place}: was made with {state['kind']}, not {kind}; {OTHER_MODEL}")
         _restore_optimizer(optimizer, _part(tensors, "optimizer."), state["optimizer"])
         best = Best(**state.get("best", {}))
         return Progress(state["step"], state["seconds"], best), _part(tensors, "carried.")
@@ -86,23 +99,32 @@ def load_checkpoint(
 
 
 def has_checkpoint(folder: Path) -> bool:
-    """Whether a run has left something there to go on from."""
+    """Whether there is a checkpoint to resume from."""
     return bool(_checkpoints(folder))
 
 
-def _write(folder: Path, tensors: dict[str, Tensor], state: dict[str, Any]) -> None:
-    path = folder / "tensors.safetensors"
+def write_tensors(
+    path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str] | None = None
+) -> None:
+    """Write tensors of any device to a safetensors file."""
     whole = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     try:
-        save_file(whole, path)
+        save_file(whole, path, metadata)
     except SafetensorError as error:  # how safetensors reports a full disk
         raise OSError(str(error)) from error
-    state["bytes"] = path.stat().st_size
-    (folder / "state.json").write_text(json.dumps(state), encoding="utf-8")
+
+
+def load_weights(model: nn.Module, found: dict[str, Tensor], where: Path, hint: str) -> None:
+    """Load weights into a model; WeightError names the tensor that does not belong to it."""
+    wanted = model.state_dict()
+    check_names(set(found), set(wanted), where, hint)
+    for name, tensor in wanted.items():
+        check_shape(where, name, tuple(found[name].shape), tuple(tensor.shape), hint)
+    model.load_state_dict(found, strict=True)
 
 
 def _read(place: Path) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
-    """Tensors and state of a checkpoint, or None if it is not whole."""
+    """Tensors and state of a checkpoint, or None if it is incomplete."""
     try:
         state = json.loads((place / "state.json").read_text(encoding="utf-8"))
         if (place / "tensors.safetensors").stat().st_size != state["bytes"]:
@@ -110,13 +132,6 @@ def _read(place: Path) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
         return load_file(place / "tensors.safetensors"), state
     except (OSError, ValueError, KeyError, TypeError, SafetensorError):
         return None
-
-
-def _check_model(place: Path, found: dict[str, Tensor], wanted: dict[str, Tensor]) -> None:
-    """Raise WeightError unless the weights are those of this model."""
-    check_names(set(found), set(wanted), place, HINT)
-    for name, tensor in wanted.items():
-        check_shape(place, name, tuple(found[name].shape), tuple(tensor.shape), HINT)
 
 
 def _checkpoints(folder: Path) -> list[Path]:
@@ -130,7 +145,7 @@ def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
 def _flatten_optimizer(
     optimizer: torch.optim.Optimizer,
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """The optimiser's tensors by name, and what else its state holds."""
+    """The optimizer's tensors, and the other values of its state, each by `index.name`."""
     tensors: dict[str, Tensor] = {}
     numbers: dict[str, Any] = {}
     for index, values in optimizer.state_dict()["state"].items():
@@ -145,7 +160,6 @@ def _flatten_optimizer(
 def _restore_optimizer(
     optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor], numbers: dict[str, Any]
 ) -> None:
-    current = optimizer.state_dict()
     state: dict[int, dict[str, Any]] = {}
     for key, value in {**tensors, **numbers}.items():
         index, name = key.split(".", 1)
@@ -154,5 +168,8 @@ def _restore_optimizer(
     for place, values in state.items():
         shapes = {tuple(v.shape) for v in values.values() if isinstance(v, Tensor) and v.ndim}
         if place >= len(weights) or not shapes <= {tuple(weights[place].shape)}:
-            raise WeightError("the checkpoint is of an optimizer with other weights; begin anew")
-    optimizer.load_state_dict({"state": state, "param_groups": current["param_groups"]})
+            raise WeightError(
+                "the checkpoint belongs to an optimizer of other weights; start again"
+            )
+    groups = optimizer.state_dict()["param_groups"]
+    optimizer.load_state_dict({"state": state, "param_groups": groups})

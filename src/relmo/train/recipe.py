@@ -1,4 +1,4 @@
-"""Recipes: TOML inside the package or a file of the user's, with changes from the command line."""
+"""Recipes: TOML files of the package or of the user, with changes from the command line."""
 
 from __future__ import annotations
 
@@ -8,24 +8,50 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from relmo.config import build, check_keys
 from relmo.errors import ConfigError
 
 LENGTHS = ("epochs", "steps", "minutes")
-"""What can bound a run: a change from the command line replaces what the recipe says."""
+"""Exactly one bounds a run: a change from the command line replaces the recipe's."""
 
 
 def read_recipe(folder: str, name: str | Path, changes: Sequence[str] = ()) -> dict[str, Any]:
-    """The values of a recipe with changes made to them.
+    """The values of a recipe after the changes, to be checked by `make_sections`.
 
     Args:
         folder: of the package's recipes: "pretrain" or "tasks".
-        name: of one of them, or a TOML file.
-        changes: "section.key=value" each, the value as TOML writes it.
+        name: of a recipe in that folder, or the path of a TOML file.
+        changes: "section.key=value" each, the value in TOML.
     """
-    values = _read_toml(folder, name)
+    path = Path(name)
+    if not path.is_file():
+        path = _folder(folder) / f"{name}.toml"
+    if not path.is_file():
+        known = ", ".join(known_recipes(folder))
+        raise ConfigError(f"no recipe {str(name)!r}; give a TOML file or one of {known}")
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: not valid TOML ({error})") from error
     for change in changes:
         _apply(values, change)
     return values
+
+
+def make_sections(
+    values: Mapping[str, Any], kinds: Mapping[str, type], where: str
+) -> dict[str, Any]:
+    """The settings of each section of a recipe, checked; errors name `where` and the section.
+
+    Args:
+        values: what `read_recipe` returned; a section that is missing gets its defaults.
+        kinds: the type of each section's settings.
+        where: name or path of the recipe.
+    """
+    check_keys(values, set(kinds), where)
+    return {
+        name: build(kind, values.get(name, {}), f"{where}: {name}") for name, kind in kinds.items()
+    }
 
 
 def known_recipes(folder: str) -> list[str]:
@@ -33,33 +59,10 @@ def known_recipes(folder: str) -> list[str]:
     return sorted(path.stem for path in _folder(folder).glob("*.toml"))
 
 
-def section(values: Mapping[str, Any], name: str, where: str) -> dict[str, Any]:
-    """One section of a recipe; empty if it is not there."""
-    found = values.get(name, {})
-    if not isinstance(found, Mapping):
-        raise ConfigError(f"{where}: {name} is {found!r}; a section with settings is needed")
-    return dict(found)
-
-
-def _read_toml(folder: str, name: str | Path) -> dict[str, Any]:
-    path = Path(name)
-    if not path.is_file():
-        path = _folder(folder) / f"{name}.toml"
-    if not path.is_file():
-        raise ConfigError(
-            f"no recipe {str(name)!r}: it is no file; the package has "
-            f"{', '.join(known_recipes(folder))}"
-        )
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: not valid TOML ({error})") from error
-
-
 def _apply(values: dict[str, Any], change: str) -> None:
     key, equals, text = change.partition("=")
     if not equals:
-        raise ConfigError(f"{change!r}: write section.key=value, for instance training.seed=1")
+        raise ConfigError(f"{change!r}: expected section.key=value, for example training.seed=1")
     try:
         value = tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
@@ -68,7 +71,7 @@ def _apply(values: dict[str, Any], change: str) -> None:
     for part in path:
         values = values.setdefault(part, {})
         if not isinstance(values, dict):
-            raise ConfigError(f"{change!r}: {part!r} is no section")
+            raise ConfigError(f"{change!r}: {part!r} is not a section")
     values[last] = value
     if path == ["training"] and last in LENGTHS:
         for other in set(LENGTHS) - {last}:

@@ -1,8 +1,8 @@
-"""The loop: loss, gradients, a step; now and then a log line, a score, a checkpoint.
+"""The training loop: loss, gradients, update; at intervals a log line, scores, a checkpoint.
 
-A step depends on the weights, the optimiser, the carried state and its own number alone: random
-numbers are seeded anew for each step. So a run that was killed and resumed gives the same losses,
-to the bit on a CPU.
+A step depends only on the weights, the optimizer, the carried state and its own number: random
+numbers are seeded anew for each step. So a run that was killed and resumed repeats the losses of
+an uninterrupted one, bit for bit on a CPU.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
+from torch import Tensor, nn
 
+from relmo.config import Count, CountOrZero, Positive, Settings
 from relmo.errors import ConfigError, RelmoError
-from relmo.files import explain
-from relmo.train.best import Best, drop_best, load_best, read_best, save_best
-from relmo.train.checkpoint import Progress, has_checkpoint, load_checkpoint, save_checkpoint
+from relmo.files import make_folder
+from relmo.train.checkpoint import Best, Progress, load_checkpoint, save_checkpoint
 from relmo.train.distributed import (
     World,
     as_main_says,
@@ -30,59 +30,79 @@ from relmo.train.distributed import (
     wait,
 )
 from relmo.train.optim import OptimSettings, make_optimizer, rate_at, set_rate
-from relmo.train.record import append_metrics, drop_metrics_after
-from relmo.train.task import Task
-from relmo.train.tensorboard import TensorBoard
+from relmo.train.run import Run, TensorBoard
 
-LEAST = {
-    "accumulate": 1, "log_every": 1, "evaluate_every": 0, "patience": 0, "checkpoint_every": 0,
-    "seed": 0,
-}  # fmt: skip
-"""Settings that are whole numbers, and from where on."""
+
+class Task(Protocol):
+    """Something to train. A step's loss depends only on its number, the weights and `state`."""
+
+    steps_per_epoch: int
+
+    @property
+    def score(self) -> str | None:
+        """The score of `evaluate`, higher is better, whose best weights are kept.
+
+        None keeps the last weights.
+        """
+
+    @property
+    def model(self) -> nn.Module:
+        """The module to train."""
+
+    def loss(self, step: int) -> Tensor:
+        """The mean loss of one step, ready for `backward`."""
+
+    def measures(self) -> dict[str, float]:
+        """Measures of the last steps for the log, by name."""
+
+    def evaluate(self) -> dict[str, float]:
+        """Scores on held-out data."""
+
+    def state(self) -> dict[str, Tensor]:
+        """What is carried from step to step besides the weights; rows along dimension 1."""
+
+    def load_state(self, state: dict[str, Tensor]) -> None:
+        """Restore what `state` returned."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainSettings:
-    """How long, and how often to look."""
+class TrainSettings(Settings):
+    """Length and intervals of a run."""
 
-    epochs: float | None = None
-    steps: int | None = None
-    minutes: float | None = None
-    """Exactly one of these three bounds the run; the learning rate's way is laid over it."""
-    accumulate: int = 1
-    """Steps whose gradients are added up before the weights change."""
-    log_every: int = 100
-    evaluate_every: int = 0
-    """Steps between scores on held-out data; 0 scores at the end alone or, where the best weights
-    are kept, once per epoch."""
-    patience: int = 0
-    """Scores without a better one after which the run ends; 0 goes to the end."""
-    checkpoint_every: int = 0
+    epochs: Positive | None = None
+    steps: Count | None = None
+    minutes: Positive | None = None
+    """Exactly one of these three bounds the run; the learning rate's schedule spans it."""
+    accumulate: Count = 1
+    """Steps whose gradients are added up for one update of the weights."""
+    log_every: Count = 100
+    evaluate_every: CountOrZero = 0
+    """Steps between evaluations on held-out data; 0 evaluates only at the end or, if the best
+    weights are kept, once per epoch."""
+    patience: CountOrZero = 0
+    """Evaluations without a better score after which the run ends; 0 never ends it early."""
+    checkpoint_every: CountOrZero = 0
     """Steps between checkpoints; 0 makes none."""
-    seed: int = 0
+    seed: CountOrZero = 0
 
     def __post_init__(self) -> None:
-        given = [self.epochs, self.steps, self.minutes]
-        if sum(value is not None for value in given) != 1 or not all(
-            v is None or v > 0 for v in given
-        ):
-            raise ConfigError("give exactly one of epochs, steps and minutes, above zero")
-        check_whole(self, LEAST)
+        super().__post_init__()
+        if [self.epochs, self.steps, self.minutes].count(None) != 2:
+            raise ConfigError("give exactly one of epochs, steps and minutes")
 
 
 class Diverged(RelmoError):
-    """The loss or a weight is no longer a number."""
+    """The loss or a weight became NaN or infinite."""
 
 
 class Trainer:
-    """Trains a task, in a folder of its own.
+    """Trains a task and writes its run.
 
     Args:
         task: what to train.
-        settings: how long.
-        optim: how.
-        folder: gets metrics.jsonl, checkpoint/, best.safetensors for a task whose best weights are
-            kept and, where TensorBoard is installed, tensorboard/.
+        settings: length and intervals.
+        optim: how weights are updated.
+        run: gets the metrics, the checkpoints and, if the task keeps them, the best weights.
         world: the processes that take part.
         report: called with each line of metrics.
     """
@@ -92,12 +112,12 @@ class Trainer:
         task: Task,
         settings: TrainSettings,
         optim: OptimSettings,
-        folder: Path,
+        run: Run,
         world: World | None = None,
         report: Callable[[dict[str, Any]], None] = lambda _: None,
     ) -> None:
         self.task, self.settings, self.optim = task, settings, optim
-        self.folder, self.world, self.report = folder, world or World(), report
+        self.run, self.world, self.report = run, world or World(), report
         self.optimizer = make_optimizer(task.model, optim)
         self.step = 0
         self.best = Best()
@@ -107,74 +127,68 @@ class Trainer:
         self._started = time.monotonic()
 
     def fit(self, resume: bool = False) -> dict[str, float]:
-        """Train to the end; give the last scores, or the best where the best weights are kept."""
+        """Train to the end; return the last scores, or the best if the best weights are kept."""
         self._begin(resume)
         try:
-            while (progress := self._agreed_progress()) < 1 and not self._is_tired():
+            while (progress := self._agreed_progress()) < 1 and not self._is_out_of_patience():
                 loss = self._train_step(progress)
                 self.step += 1
-                self._look(loss)
-            # Where time bounds the run, a checkpoint of this very step may be from before its end.
+                self._after_step(loss)
+            # If time bounds the run, a checkpoint of this very step may predate its end.
             is_old = self._saved != self.step or self.total_steps is None
             if self.settings.checkpoint_every and is_old:
                 self._save()
             self._check_weights()
-            scores = {} if self._is_tired() else self._evaluate()
-            return scores if self.task.score is None else self._take_best()
+            scores = {} if self._is_out_of_patience() else self._evaluate()
+            return scores if self.task.score is None else self._load_best()
         finally:
             if self._board is not None:
                 self._board.close()
 
     @property
     def seconds(self) -> float:
-        """Time this run has trained, earlier processes included."""
+        """Training time of this run, earlier processes included."""
         return self._before + time.monotonic() - self._started
 
     @property
     def total_steps(self) -> int | None:
-        """Steps of the run; None where time bounds it."""
-        if self.settings.steps is not None:
-            return self.settings.steps
+        """Steps of the run; None if time bounds it."""
         if self.settings.epochs is None:
-            return None
+            return self.settings.steps
         per_epoch = self.task.steps_per_epoch / self.settings.accumulate
         return max(1, round(self.settings.epochs * per_epoch))
 
     @property
     def progress(self) -> float:
-        """Share of the run that is done."""
+        """Fraction of the run that is completed."""
         if self.total_steps is not None:
             return self.step / self.total_steps
         assert self.settings.minutes is not None
         return self.seconds / (60 * self.settings.minutes)
 
     def _begin(self, resume: bool) -> None:
-        """Take up the last checkpoint if asked to; start the clock."""
+        """Load the last checkpoint if asked to, tidy the folder, start the clock."""
+        makes_checkpoints = bool(self.settings.checkpoint_every)
+        self.run.check_start(resume=resume, makes_checkpoints=makes_checkpoints)
         if resume:
             self._resume()
-        elif has_checkpoint(self.folder / "checkpoint"):
-            raise ConfigError(
-                f"{self.folder} holds an unfinished run; resume it, or choose another folder"
-            )
         if self.world.is_main:
-            with explain(self.folder, "choose a folder that can be created"):
-                self.folder.mkdir(parents=True, exist_ok=True)
+            make_folder(self.run.folder)
             done = self.step if resume else -1
-            is_over = self.progress >= 1
-            drop_metrics_after(self.folder / "metrics.jsonl", done, is_over=is_over)
+            self.run.drop_metrics_after(done, is_over=self.progress >= 1)
             if self.step == 0:
-                drop_best(self.folder)
-            self._board = TensorBoard(self.folder / "tensorboard", done)
+                self.run.drop_best()
+            self._board = TensorBoard(self.run.folder / "tensorboard", done)
         self._started = time.monotonic()
         self._logged = self.step, self.seconds
 
     def _agreed_progress(self) -> float:
-        """Share of the run that is done, the same in every process."""
+        """Fraction of the run that is completed, the same in every process."""
         if self.total_steps is not None:
             return self.progress
         return as_main_says(self.progress, self.world)
 
-    def _train_step(self, progress: float) -> torch.Tensor:
+    def _train_step(self, progress: float) -> Tensor:
         set_rate(self.optimizer, rate_at(progress, self.optim))
         total = torch.zeros((), device=self.world.device)
         self.task.model.train()
@@ -186,31 +200,26 @@ class Trainer:
             total += loss.detach()
         average_gradients(self.task.model, self.world)
         if self.optim.clip_norm:
-            torch.nn.utils.clip_grad_norm_(self.task.model.parameters(), self.optim.clip_norm)
+            nn.utils.clip_grad_norm_(self.task.model.parameters(), self.optim.clip_norm)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         return total
 
-    def _look(self, loss: torch.Tensor) -> None:
-        """Log, score and save where it is time to."""
+    def _after_step(self, loss: Tensor) -> None:
+        """Log, evaluate and save a checkpoint when due."""
         s = self.settings
         if self.step % s.log_every == 0:
             self._log(mean_over(loss, self.world).item())
-        every = self._evaluate_every
-        is_time = bool(every) and self.step % every == 0
-        if is_time and self._agreed_progress() < 1:  # the end has a score of its own
+        every = s.evaluate_every
+        if not every and self.task.score is not None:
+            every = max(1, self.task.steps_per_epoch // s.accumulate)
+        is_due = bool(every) and self.step % every == 0
+        if is_due and self._agreed_progress() < 1:  # the end is evaluated anyway
             self._evaluate()
         if s.checkpoint_every and self.step % s.checkpoint_every == 0:
             self._save()
 
-    @property
-    def _evaluate_every(self) -> int:
-        if self.settings.evaluate_every or self.task.score is None:
-            return self.settings.evaluate_every
-        return max(1, self.task.steps_per_epoch // self.settings.accumulate)
-
-    def _is_tired(self) -> bool:
-        """Whether scores have not become better for too long."""
+    def _is_out_of_patience(self) -> bool:
         return 0 < self.settings.patience <= self.best.waited
 
     def _log(self, loss: float) -> None:
@@ -218,19 +227,18 @@ class Trainer:
             raise self._diverged(f"the loss is {loss}")
         steps, seconds = self.step - self._logged[0], self.seconds - self._logged[1]
         self._logged = self.step, self.seconds
-        left = (1 - self.progress) / max(self.progress, 1e-9) * self.seconds
         self._write(
             {
                 "loss": loss,
                 "rate": self.optimizer.param_groups[0]["lr"],
                 "steps_per_second": steps / max(seconds, 1e-9),
-                "seconds_left": left,
+                "seconds_left": (1 - self.progress) / max(self.progress, 1e-9) * self.seconds,
                 **self.task.measures(),
             }
         )
 
     def _evaluate(self) -> dict[str, float]:
-        """Score on the main process; time spent so does not count as training."""
+        """Compute scores on the main process; the time for it does not count as training."""
         start = time.monotonic()
         scores: dict[str, float] = {}
         if self.world.is_main:
@@ -240,45 +248,44 @@ class Trainer:
         wait(self.world)
         self._started += time.monotonic() - start
         self._write(scores)
-        self._keep_best(scores)
+        if self.task.score is not None:
+            self._keep_best(scores, self.task.score)
         return scores
 
-    def _keep_best(self, scores: dict[str, float]) -> None:
-        """Write the weights down if they are better than any before."""
-        if self.task.score is None:
-            return
-        is_better = self.best.is_beaten_by(scores, self.task.score)
-        if as_main_says(is_better, self.world):
+    def _keep_best(self, scores: dict[str, float], name: str) -> None:
+        """Save the weights if their score is the best so far."""
+        if as_main_says(self.best.is_beaten_by(scores, name), self.world):
             self.best = Best(self.step, scores, 0)
             if self.world.is_main:
-                save_best(self.folder, self.task.model, self.best)
+                self.run.save_best(self.task.model, self.best)
         else:
             self.best = replace(self.best, waited=self.best.waited + 1)
         wait(self.world)
 
-    def _take_best(self) -> dict[str, float]:
-        """Take up the best weights; give their scores."""
+    def _load_best(self) -> dict[str, float]:
+        """Load the best weights; return their scores."""
         if self.best.step < 0:
-            raise self._diverged(f"{self.task.score} was no number in any score")
-        found = load_best(self.folder, self.task.model)
+            raise self._diverged(f"{self.task.score} was NaN in every evaluation")
+        found = self.run.load_best(self.task.model)
         self.best = replace(found, waited=self.best.waited)
         return found.scores
 
     def _write(self, values: dict[str, Any]) -> None:
+        if not self.world.is_main:
+            return
         epoch = self.step * self.settings.accumulate / self.task.steps_per_epoch
         line = {"step": self.step, "epoch": round(epoch, 4), "seconds": round(self.seconds, 2)}
-        if self.world.is_main:
-            line |= values
-            append_metrics(self.folder / "metrics.jsonl", line)
-            if self._board is not None:
-                self._board.write(line)
-            self.report(line)
+        line |= values
+        self.run.append_metrics(line)
+        if self._board is not None:
+            self._board.write(line)
+        self.report(line)
 
     def _check_weights(self) -> None:
-        """Raise Diverged rather than keep weights that are no numbers."""
+        """Raise Diverged rather than keep weights that are NaN or infinite."""
         sums = [p.detach().float().sum() for p in self.task.model.parameters()]
         if not torch.isfinite(torch.stack(sums).sum()):
-            raise self._diverged("a weight is no number")
+            raise self._diverged("a weight is NaN or infinite")
 
     def _diverged(self, what: str) -> Diverged:
         return Diverged(
@@ -290,35 +297,32 @@ class Trainer:
         self._check_weights()
         carried = gather_state(self.task.state(), self.world)
         if self.world.is_main:
-            place = Progress(self.step, self.seconds, self.best)
+            progress = Progress(self.step, self.seconds, self.best)
             save_checkpoint(
-                self.folder / "checkpoint", place, self.task.model, self.optimizer, carried
+                self.run.checkpoints, progress, self.task.model, self.optimizer, carried
             )
         self._saved = self.step
         wait(self.world)
 
     def _resume(self) -> None:
-        found = load_checkpoint(self.folder / "checkpoint", self.task.model, self.optimizer)
-        if found is not None:
-            place, carried = found
-            self.step, self._before, self.best = place.step, place.seconds, place.best
-            self._resume_best()
-            self._started, self._saved = time.monotonic(), place.step
-            self.task.load_state(share_of(carried, self.world))
-
-    def _resume_best(self) -> None:
-        """Take up a best score that came after the checkpoint of its own step: that of a run's end.
-
-        Scores of later steps are made again.
-        """
-        kept = None if self.task.score is None else read_best(self.folder)
+        """Load the last checkpoint, if there is one."""
+        found = load_checkpoint(self.run.checkpoints, self.task.model, self.optimizer)
+        if found is None:
+            return
+        progress, carried = found
+        self.step, self._before, self.best = progress.step, progress.seconds, progress.best
+        self._started, self._saved = time.monotonic(), progress.step
+        self.task.load_state(share_of(carried, self.world))
+        # The scores of a run's end come after the checkpoint of the same step; those of later
+        # steps are computed again.
+        kept = None if self.task.score is None else self.run.read_best()
         if kept is not None and self.best.step < kept.step <= self.step:
             self.best = kept
 
 
 def check_whole(settings: object, least: Mapping[str, int]) -> None:
-    """Raise ConfigError unless the named settings are whole numbers, none below its least."""
+    """Raise ConfigError unless the named settings are integers, none below its least."""
     for name, bound in least.items():
         value = getattr(settings, name)
         if not isinstance(value, int) or isinstance(value, bool) or value < bound:
-            raise ConfigError(f"{name} is {value!r}; a whole number from {bound} on is needed")
+            raise ConfigError(f"{name} must be an integer ≥ {bound}, got {value!r}")

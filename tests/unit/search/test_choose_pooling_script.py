@@ -9,7 +9,7 @@ import pytest
 
 from relmo import Elmo
 from relmo.text.lexicon import Lexicon
-from relmo.train.record import read_record
+from relmo.train.run import read_record
 
 pytest.importorskip("Stemmer", reason="pip install 'relmo[search]'")
 SCRIPT = Path(__file__).parents[3] / "scripts" / "choose_pooling.py"

@@ -10,7 +10,7 @@ import pytest
 from relmo import Elmo
 from relmo.search.index import Hit
 from relmo.text.lexicon import Lexicon
-from relmo.train.record import read_record
+from relmo.train.run import read_record
 
 pytest.importorskip("Stemmer", reason="pip install 'relmo[search]'")
 SCRIPTS = Path(__file__).parents[3] / "scripts"

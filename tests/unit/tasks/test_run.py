@@ -16,7 +16,7 @@ from relmo.errors import ConfigError, DataError, ModelNotFound, WeightError
 from relmo.tasks.ner.task import NerTask
 from relmo.tasks.registry import read_parts
 from relmo.tasks.run import draw, load_task, load_task_recipe, make_task_recipe, train_task
-from relmo.train.record import read_record
+from relmo.train.run import read_record
 from tests.conftest import tiny_config
 from tests.support.toy_tasks import TOYS, train_toy
 

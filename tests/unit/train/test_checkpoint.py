@@ -110,7 +110,7 @@ def test_a_full_disk_is_an_error_and_leaves_the_earlier_one_whole(tmp_path, file
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     try:
         resource.setrlimit(resource.RLIMIT_FSIZE, (size - 10, hard))
-        with pytest.raises(OutputError, match=r"cannot write .*before this one is whole: resume"):
+        with pytest.raises(OutputError, match=r"cannot write .*resume from the previous"):
             save(tmp_path, 2)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
@@ -131,7 +131,7 @@ def test_a_checkpoint_of_another_model_is_named(tmp_path):
     ):
         load_checkpoint(tmp_path, *trained(width=5))
     _, optimizer = trained()
-    with pytest.raises(WeightError, match=r"lacks '0.bias', .* resume with the one it began with"):
+    with pytest.raises(WeightError, match=r"lacks '0.bias', .* resume with the one it"):
         load_checkpoint(tmp_path, nn.Sequential(nn.Linear(4, 2)), optimizer)
 
 
@@ -163,7 +163,7 @@ def test_weights_in_another_order_are_no_checkpoints(tmp_path):
     save(tmp_path, 1)
     model, _ = trained()
     turned = torch.optim.AdamW([model.bias, model.weight])
-    with pytest.raises(WeightError, match="an optimizer with other weights; begin anew"):
+    with pytest.raises(WeightError, match="an optimizer of other weights; start again"):
         load_checkpoint(tmp_path, model, turned)
 
 

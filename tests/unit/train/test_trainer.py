@@ -12,6 +12,7 @@ from torch import nn
 
 from relmo.errors import ConfigError
 from relmo.train.optim import OptimSettings
+from relmo.train.run import Run
 from relmo.train.trainer import Diverged, Trainer, TrainSettings
 
 OPTIM = OptimSettings(learning_rate=0.05, warmup=0.0)
@@ -63,7 +64,7 @@ class Line:
 def train(folder, task=None, optim=OPTIM, resume=False, **settings):
     task = task or Line()
     settings = TrainSettings(**{"log_every": 1, **settings})
-    trainer = Trainer(task, settings, optim, folder)
+    trainer = Trainer(task, settings, optim, Run(folder))
     return trainer, trainer.fit(resume)
 
 
@@ -104,10 +105,21 @@ def test_gradients_are_clipped_together(tmp_path):
 
 @pytest.mark.parametrize(
     "settings",
-    [{}, {"steps": 5, "epochs": 1}, {"steps": 5, "minutes": 1}, {"steps": 0}, {"minutes": -1.0}],
+    [{}, {"steps": 5, "epochs": 1}, {"steps": 5, "minutes": 1}],
 )
 def test_exactly_one_of_epochs_steps_and_minutes_bounds_a_run(settings):
-    with pytest.raises(ConfigError, match="exactly one of epochs, steps and minutes, above zero"):
+    with pytest.raises(ConfigError, match="exactly one of epochs, steps and minutes"):
+        TrainSettings(**settings)
+
+
+@pytest.mark.parametrize(
+    ("settings", "wanted"),
+    [({"steps": 0}, "steps must be an integer ≥ 1 or unset, got 0"),
+     ({"minutes": -1.0}, "minutes must be a number > 0 or unset, got -1.0"),
+     ({"epochs": math.nan}, "epochs must be a number > 0 or unset, got nan")],
+)  # fmt: skip
+def test_a_run_has_a_length(settings, wanted):
+    with pytest.raises(ConfigError, match=wanted):
         TrainSettings(**settings)
 
 
@@ -117,7 +129,7 @@ def test_exactly_one_of_epochs_steps_and_minutes_bounds_a_run(settings):
      {"evaluate_every": "often"}, {"seed": -1}],
 )  # fmt: skip
 def test_settings_that_make_no_sense_are_named(settings):
-    with pytest.raises(ConfigError, match=f"{min(settings)} is .*; a whole number from"):
+    with pytest.raises(ConfigError, match=f"{min(settings)} must be an integer ≥ [01], got"):
         TrainSettings(steps=1, **settings)
 
 
@@ -156,7 +168,8 @@ def test_scores_come_at_intervals_and_once_at_the_end(tmp_path):
 
 def test_each_line_is_reported_as_it_is_written(tmp_path):
     seen = []
-    Trainer(Line(), TrainSettings(steps=2, log_every=1), OPTIM, tmp_path, report=seen.append).fit()
+    settings = TrainSettings(steps=2, log_every=1)
+    Trainer(Line(), settings, OPTIM, Run(tmp_path), report=seen.append).fit()
     assert seen == lines(tmp_path)
     assert {"step", "epoch", "seconds", "loss", "rate", "seconds_left"} <= seen[0].keys()
 
@@ -178,11 +191,11 @@ def test_a_loss_that_is_no_number_is_a_named_error(tmp_path):
 
 
 def test_weights_that_are_no_numbers_are_never_kept(tmp_path):
-    with pytest.raises(Diverged, match="a weight is no number at step 4"):
+    with pytest.raises(Diverged, match="a weight is NaN or infinite at step 4"):
         train(tmp_path, Line(bad=3), steps=100, checkpoint_every=2, log_every=100)
     kept = [path.name for path in (tmp_path / "checkpoint").iterdir()]
     assert kept == ["step-000000002"]
-    with pytest.raises(Diverged, match="a weight is no number at step 6"):
+    with pytest.raises(Diverged, match="a weight is NaN or infinite at step 6"):
         train(tmp_path / "no checkpoints", Line(bad=3), steps=6, log_every=100)
 
 
@@ -285,7 +298,7 @@ def test_a_longer_run_keeps_the_best_of_the_shorter_one_s_end(tmp_path):
 
 def test_scores_that_are_no_numbers_are_a_named_error(tmp_path):
     task = Scored(dict.fromkeys(range(99), math.nan))
-    with pytest.raises(Diverged, match="f1 was no number in any score at step 4; lower"):
+    with pytest.raises(Diverged, match="f1 was NaN in every evaluation at step 4; lower"):
         train(tmp_path, task, steps=4)
     assert not (tmp_path / "best.safetensors").exists()
 
@@ -299,7 +312,7 @@ def test_a_score_that_is_no_number_now_and_then_is_passed_over(tmp_path):
 def test_a_run_that_begins_anew_forgets_the_best_weights_before(tmp_path):
     train(tmp_path, Scored({2: 50.0}), steps=2)
     with pytest.raises(Stop):
-        train(tmp_path, Scored({}, stop=1), steps=2)
+        train(tmp_path, Scored({}, stop=1), steps=2, checkpoint_every=2, resume=True)
     assert not (tmp_path / "best.safetensors").exists()
 
 

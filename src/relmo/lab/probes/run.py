@@ -16,7 +16,7 @@ from relmo.lab.probes.pos import probe_pos
 from relmo.lab.probes.wic import probe_wic
 from relmo.lab.probes.wsd import probe_wsd
 from relmo.train.distributed import World
-from relmo.train.record import write_record
+from relmo.train.run import write_record
 
 PROBES: dict[str, Callable[..., Outcome]] = {
     "pos": probe_pos,

@@ -16,7 +16,7 @@ from statistics import fmean
 from typing import Any, Literal
 
 from relmo.errors import ConfigError, WeightError
-from relmo.train.record import read_record
+from relmo.train.run import read_record
 
 Part = Literal["dev", "test"]
 MODELS = "relmo-en-base", "relmo-en-small"

@@ -8,20 +8,18 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from relmo.errors import ConfigError
-from relmo.tasks.lm.settings import Recipe
+from relmo.tasks.lm.settings import PretrainRecipe
 from relmo.tasks.lm.task import LmTask
 from relmo.tasks.lm.token_cache import TokenCache, open_cache
 from relmo.text.documents import find_files
-from relmo.train.course import check_course
 from relmo.train.distributed import World, join_world, wait
-from relmo.train.record import write_record
+from relmo.train.run import Run, write_record
 from relmo.train.trainer import Trainer
 from relmo.weights.tensors import ModelFiles, Storage
 
 
 def pretrain(
-    recipe: Recipe,
+    recipe: PretrainRecipe,
     data: Sequence[str | Path],
     output: Path,
     *,
@@ -45,20 +43,19 @@ def pretrain(
         device: "cpu", "cuda" …; the best there is unless given.
         report: called with each line of metrics.
     """
-    if (output / "run.json").exists() and not resume:
-        raise ConfigError(f"{output} holds a finished run; choose another folder")
+    run, makes_checkpoints = Run(output), bool(recipe.training.checkpoint_every)
+    run.check_start(resume=resume, makes_checkpoints=makes_checkpoints)
     world = join_world(device)
     if init is not None:
         recipe = _like(init, recipe)
     cache = _open_cache(recipe, data, cache_folder or output / "cache", world)
-    is_noted = world.is_main and bool(recipe.training.checkpoint_every)
-    check_course(output / "checkpoint", _course(recipe, cache), is_noted=is_noted)
+    run.check_settings(_fixed(recipe, cache), save=world.is_main and makes_checkpoints)
     if world.is_main:
         report({"corpus": cache.meta["tokens"], "coverage": cache.coverage(recipe.lm.vocabulary)})
     seed = recipe.training.seed
     graphs = recipe.training.accumulate == 1
     task = LmTask(recipe.model, recipe.lm, cache, seed, world, init, graphs)
-    trainer = Trainer(task, recipe.training, recipe.optimizer, output, world, report)
+    trainer = Trainer(task, recipe.training, recipe.optimizer, run, world, report)
     try:
         scores = trainer.fit(resume)
     finally:
@@ -67,13 +64,13 @@ def pretrain(
         facts = _facts(recipe, task, trainer, scores)
         task.save_model(output / "model", facts, storage)
         record = {"task": "lm", "recipe": recipe.to_dict(), **facts}
-        write_record(output / "run.json", record, world)
+        write_record(run.record_path, record, world)
     wait(world)
     return scores
 
 
 def _open_cache(
-    recipe: Recipe, data: Sequence[str | Path], folder: Path, world: World
+    recipe: PretrainRecipe, data: Sequence[str | Path], folder: Path, world: World
 ) -> TokenCache:
     """The main process makes the cache; the others find it made."""
     files = find_files(data)
@@ -83,7 +80,7 @@ def _open_cache(
     return cache or open_cache(files, folder, recipe.data, workers)
 
 
-def _like(init: ModelFiles, recipe: Recipe) -> Recipe:
+def _like(init: ModelFiles, recipe: PretrainRecipe) -> PretrainRecipe:
     """The recipe with the other model's shapes and tokenizer; its start state is made anew."""
     name = recipe.model.name
     model = dataclasses.replace(
@@ -93,7 +90,7 @@ def _like(init: ModelFiles, recipe: Recipe) -> Recipe:
     return dataclasses.replace(recipe, model=model, data=data)
 
 
-def _course(recipe: Recipe, cache: TokenCache) -> dict[str, Any]:
+def _fixed(recipe: PretrainRecipe, cache: TokenCache) -> dict[str, Any]:
     """What decides each step."""
     steps = {"accumulate": recipe.training.accumulate, "seed": recipe.training.seed}
     settings = {name: recipe.to_dict()[name] for name in ("model", "lm")}
@@ -101,7 +98,7 @@ def _course(recipe: Recipe, cache: TokenCache) -> dict[str, Any]:
 
 
 def _facts(
-    recipe: Recipe, task: LmTask, trainer: Trainer, scores: dict[str, float]
+    recipe: PretrainRecipe, task: LmTask, trainer: Trainer, scores: dict[str, float]
 ) -> dict[str, Any]:
     lm, cache = recipe.lm, task.cache
     tokens = trainer.step * trainer.settings.accumulate * lm.rows * lm.window

@@ -1,4 +1,4 @@
-"""A pretraining recipe: TOML -> frozen settings, with changes from the command line."""
+"""A pretraining recipe: TOML with changes from the command line -> checked settings."""
 
 from __future__ import annotations
 
@@ -6,66 +6,88 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from relmo.config import CharCnnConfig, ElmoConfig, LstmConfig, build, check_keys
+from relmo.config import (
+    CharCnnConfig,
+    Count,
+    DropoutRate,
+    ElmoConfig,
+    LstmConfig,
+    NonNegative,
+    Range,
+    Settings,
+    TokenizerName,
+    build,
+)
 from relmo.errors import ConfigError
 from relmo.tasks.lm.token_cache import CacheSettings
 from relmo.train.optim import OptimSettings
-from relmo.train.recipe import read_recipe, section
-from relmo.train.trainer import TrainSettings, check_whole
+from relmo.train.recipe import make_sections, read_recipe
+from relmo.train.trainer import TrainSettings
 
 
 @dataclass(frozen=True, kw_only=True)
-class LmSettings:
-    """What a step is."""
+class LmSettings(Settings):
+    """What a training step of the language model is."""
 
-    vocabulary: int = 100_000
-    """Words of the softmax, boundaries and `<UNK>` among them."""
-    rows: int = 1024
-    """Streams of text read side by side, over all processes."""
-    window: int = 32
+    vocabulary: Annotated[int, Range(least=4)] = 100_000
+    """Words of the softmax, sentence boundaries and `<UNK>` included."""
+    rows: Count = 1024
+    """Streams of text read in parallel, over all processes."""
+    window: Count = 32
     """Tokens of each stream per step, through which gradients flow."""
-    negatives: int = 8192
+    negatives: Count = 8192
     """Words of the sampled softmax; a vocabulary of at most twice that is scored in full."""
-    dropout: float = 0.1
-    word_dropout: float = 0.0
-    """Share of the words that are read as nothing, so that the model must lean on the others."""
-    ahead: float = 0.0
-    """Weight of a second loss: each position also foretells a word soon after the next one, rare
-    words above all, by a map of its own that is thrown away. So vectors keep the topic."""
-    reach: int = 10
-    """How far that word is away at most."""
+    dropout: DropoutRate = 0.1
+    word_dropout: DropoutRate = 0.0
+    """Fraction of the words read as zero vectors, so that the model must rely on the others."""
+    ahead: NonNegative = 0.0
+    """Weight of a second loss: each position also predicts a word soon after the next one, with
+    more weight on rare words, by a linear map that is discarded after training. So vectors keep
+    the topic."""
+    reach: Annotated[int, Range(least=2)] = 10
+    """Largest distance of that word."""
     keep_vocabulary: bool = False
-    """Keep the words of the model to start from, all of them, instead of the new text's own: what
-    is measured before and after is then comparable."""
+    """Keep the vocabulary of the initial model instead of building one from the new text, so that
+    perplexities before and after are comparable."""
     train_softmax: bool = True
-    """Whether the softmax is trained, too, or stays that of the model to start from."""
-    spans: tuple[int, ...] = (32, 4, 2, 1)
-    """Windows after which a stream's memory is wiped and it begins anew at a sentence; streams take
+    """Whether to train the softmax, too, or to keep that of the initial model."""
+    spans: tuple[Count, ...] = (32, 4, 2, 1)
+    """Windows after which a stream's state is reset and it restarts at a sentence; streams take
     them in turn. So the model learns single sentences and running text. Empty: never."""
 
     def __post_init__(self) -> None:
-        least = {"vocabulary": 4, "rows": 1, "window": 1, "negatives": 1, "reach": 2}
-        check_whole(self, least)
-        if not self.ahead >= 0:
-            raise ConfigError(f"ahead is {self.ahead}; a weight from 0 on is needed")
+        spans: Any = self.spans
+        if isinstance(spans, int):  # a recipe may give one number
+            object.__setattr__(self, "spans", (spans,))
+        super().__post_init__()
         if self.ahead and self.reach > self.window:
-            raise ConfigError(
-                f"reach is {self.reach}, beyond the {self.window} words of a window; lower it"
-            )
-        for name in ("dropout", "word_dropout"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ConfigError(f"{name} is {getattr(self, name)}; a share below 1 is needed")
-        spans = self.spans if isinstance(self.spans, list | tuple) else [self.spans]
-        if not all(type(span) is int and span > 0 for span in spans):
-            raise ConfigError(f"spans is {self.spans}; a list of whole numbers from 1 on is needed")
-        object.__setattr__(self, "spans", tuple(spans))  # TOML has lists
+            raise ConfigError(f"reach must be at most window {self.window}, got {self.reach}")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Recipe:
-    """Everything that decides a pretraining run, besides the text."""
+class ModelSection(Settings):
+    """The section `model` of a recipe, from which an ElmoConfig is built."""
+
+    name: str = ""
+    tokenizer: TokenizerName = "relmo"
+    char_cnn: Mapping[str, Any] = field(default_factory=dict)
+    lstm: Mapping[str, Any] = field(default_factory=dict)
+    """TOML has no null: a clip that is left out is off."""
+
+    def config(self, tokenizer: str, where: str) -> ElmoConfig:
+        """The settings of the model; errors name `where`."""
+        cnn = build(CharCnnConfig, self.char_cnn, f"{where}.char_cnn")
+        clips = {"cell_clip": None, "output_clip": None}
+        lstm = build(LstmConfig, {**clips, **self.lstm}, f"{where}.lstm")
+        values = {"name": self.name, "tokenizer": tokenizer, "tokens": cnn, "lstm": lstm}
+        return build(ElmoConfig, values, where)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PretrainRecipe(Settings):
+    """Everything that determines a pretraining run, except the text."""
 
     model: ElmoConfig = field(default_factory=ElmoConfig)
     lm: LmSettings = field(default_factory=LmSettings)
@@ -74,11 +96,12 @@ class Recipe:
     optimizer: OptimSettings = field(default_factory=OptimSettings)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.optimizer.bilm_rate != 1:
-            raise ConfigError("bilm_rate is for tasks; in pretraining all weights have one rate")
+            raise ConfigError("bilm_rate is for tasks; pretraining has one rate for all weights")
 
     def to_dict(self) -> dict[str, Any]:
-        """As TOML and run.json hold it."""
+        """The recipe as run.json holds it."""
         rest = {name: dataclasses.asdict(getattr(self, name)) for name in SECTIONS}
         return {"model": self.model.to_dict(), **rest}
 
@@ -93,49 +116,34 @@ SECTIONS = {
 
 def load_recipe(
     name: str | Path, changes: Sequence[str] = (), minutes: float | None = None
-) -> Recipe:
-    """Read a recipe by the name of one in the package, or by its path.
+) -> PretrainRecipe:
+    """Load a recipe by its name in the package or by its path.
 
     Args:
         name: "small", "base" … or a TOML file.
-        changes: "section.key=value" each, the value as TOML writes it.
-        minutes: bounds the run by time instead of what the recipe says.
+        changes: "section.key=value" each, the value in TOML.
+        minutes: length of the run, which replaces the recipe's.
     """
-    bound = [] if minutes is None else [f"training.minutes={minutes}"]
-    return make_recipe(read_recipe("pretrain", name, [*changes, *bound]), str(name))
+    length = [] if minutes is None else [f"training.minutes={minutes}"]
+    return make_recipe(read_recipe("pretrain", name, [*changes, *length]), str(name))
 
 
-def make_recipe(values: Mapping[str, Any], where: str) -> Recipe:
-    """Check and freeze what a TOML file holds."""
-    check_keys(values, {"model", *SECTIONS}, where)
-    sections = {name: section(values, name, where) for name in ("model", *SECTIONS)}
-    model = sections.pop("model")
-    _share_tokenizer(model, sections["data"], where)
-    check_keys(model, {"name", "tokenizer", "char_cnn", "lstm"}, f"{where}: model")
-    lstm = _without_clips(section(model, "lstm", where))
-    return Recipe(
-        model=ElmoConfig(
-            tokens=build(CharCnnConfig, section(model, "char_cnn", where), "char_cnn"),
-            lstm=build(LstmConfig, lstm, "lstm"),
-            **{key: model[key] for key in ("name", "tokenizer") if key in model},
-        ),
-        **{
-            name: build(kind, sections[name], f"{where}: {name}") for name, kind in SECTIONS.items()
-        },
-    )
-
-
-def _share_tokenizer(model: dict[str, Any], data: dict[str, Any], where: str) -> None:
-    """Text is split as the model will split it: what one section names holds for both."""
-    named = [section["tokenizer"] for section in (model, data) if "tokenizer" in section]
-    if len(named) == 2 and named[0] != named[1]:
+def make_recipe(values: Mapping[str, Any], where: str) -> PretrainRecipe:
+    """Check the values of a recipe; text is split as the model will split it later."""
+    sections = make_sections(values, {"model": ModelSection, **SECTIONS}, where)
+    model, data = sections.pop("model"), sections.pop("data")
+    named = [
+        section.tokenizer
+        for name, section in (("model", model), ("data", data))
+        if "tokenizer" in values.get(name, {})
+    ]
+    if len(set(named)) > 1:
         raise ConfigError(
-            f"{where}: tokenizers {named[0]!r} of model, {named[1]!r} of data; name one"
+            f"{where}: model.tokenizer is {named[0]!r} and data.tokenizer {named[1]!r}; give one"
         )
-    for tokenizer in named:
-        model["tokenizer"] = data["tokenizer"] = tokenizer
-
-
-def _without_clips(lstm: Mapping[str, Any]) -> dict[str, Any]:
-    """TOML has no null: a clip that a recipe leaves out is off, one that it names is on."""
-    return {"cell_clip": None, "output_clip": None, **lstm}
+    tokenizer = named[0] if named else model.tokenizer
+    return PretrainRecipe(
+        model=model.config(tokenizer, f"{where}: model"),
+        data=dataclasses.replace(data, tokenizer=tokenizer),
+        **sections,
+    )

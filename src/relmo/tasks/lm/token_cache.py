@@ -28,12 +28,13 @@ from dataclasses import asdict, dataclass
 from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
-from relmo.config import TokenizerName
-from relmo.errors import ConfigError, RelmoError, TextError
+from relmo.config import Range, Settings, TokenizerName
+from relmo.errors import RelmoError, TextError
 from relmo.files import replacing_folder
 from relmo.text.characters import BEGIN_SENTENCE, END_SENTENCE
 from relmo.text.documents import read_documents
@@ -53,27 +54,21 @@ PIECE = 1 << 22
 """Ids that are renumbered at a time."""
 
 Ids = NDArray[np.uint32]
+Share = Annotated[float, Range(least=0, below=1)]
 
 
 @dataclass(frozen=True, kw_only=True)
-class CacheSettings:
-    """What decides a cache's content, besides the text."""
+class CacheSettings(Settings):
+    """What determines the content of a cache, besides the text."""
 
     tokenizer: TokenizerName = "relmo"
-    held_out: float = 0.005
-    """Share of the documents that are kept out of training."""
-    whole: float = 0.0
-    """Share of the training documents that are split as treebanks are, compounds whole, so that a
-    model has seen words such as `well-known` or `1,000`, too; they do not get into its softmax."""
+    held_out: Share = 0.005
+    """Fraction of the documents held out from training."""
+    whole: Share = 0.0
+    """Fraction of the training documents that are tokenized as treebanks are, compounds whole, so
+    that a model has seen words such as `well-known` or `1,000`, too; they are not counted for the
+    vocabulary of the softmax."""
     seed: int = 0
-
-    def __post_init__(self) -> None:
-        make_tokenizer(self.tokenizer)  # refuses a name that it does not know
-        for name in ("held_out", "whole"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ConfigError(
-                    f"{name} is {getattr(self, name)}; a share from 0 to below 1 is needed"
-                )
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from relmo.errors import ConfigError, TextError
 from relmo.lab.probes.intrinsic import explained_variance, mean_cosine, measure_layers, rows_by_word
 from relmo.lab.probes.run import run_probe
 from relmo.runtime.pooling import normalize
-from relmo.train.record import read_record
+from relmo.train.run import read_record
 
 
 def test_vectors_have_length_one_and_zeros_stay():

@@ -6,7 +6,7 @@ import pytest
 
 from relmo.errors import ConfigError, WeightError
 from relmo.lab.probes.run import PROBES, run_probe
-from relmo.train.record import read_record
+from relmo.train.run import read_record
 from tests.support.toy_probes import WRITERS
 
 each_probe = pytest.mark.parametrize("name", PROBES)
@@ -26,7 +26,7 @@ def test_a_record_holds_what_the_scores_were_made_from_and_is_sealed(name, tiny,
     assert {"seconds", "settings", "versions", "hardware", "precision"} <= record.keys()
     text = (output / "run.json").read_text()
     (output / "run.json").write_text(text.replace('"seed": 3', '"seed": 4'))
-    with pytest.raises(WeightError, match="its seal does not hold"):
+    with pytest.raises(WeightError, match="its checksum does not match"):
         read_record(output / "run.json")
 
 

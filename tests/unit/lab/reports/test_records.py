@@ -26,7 +26,7 @@ def test_a_record_changed_by_hand_is_named_and_refused(runs):
         values = json.loads(path.read_text())
         values["results"]["test_f1"] = 99.0
         path.write_text(json.dumps(values))
-    with pytest.raises(WeightError, match="seal does not hold") as error:
+    with pytest.raises(WeightError, match="checksum does not match") as error:
         read_runs(runs.folder)
     assert all(str(path) in str(error.value) for path in bad)
     assert "good" not in str(error.value)

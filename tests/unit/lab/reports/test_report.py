@@ -160,7 +160,7 @@ def test_no_path_of_the_machine_is_written(made, tmp_path):
 def test_nothing_is_written_where_a_seal_is_broken(full, tmp_path):
     path = full.folder / "wsd" / "run.json"
     path.write_text(path.read_text().replace("67.1", "77.1"))
-    with pytest.raises(WeightError, match=r"wsd/run.json: its seal does not hold"):
+    with pytest.raises(WeightError, match=r"wsd/run.json: its checksum does not match"):
         write_report(full.folder, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 

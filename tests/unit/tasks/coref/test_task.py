@@ -10,7 +10,7 @@ from relmo.tasks.coref.data import Document
 from relmo.tasks.coref.metrics import mean_f1
 from relmo.tasks.coref.task import CorefTask, group_grid, out_of_reach
 from relmo.tasks.run import load_task, load_task_recipe, train_task
-from relmo.train.record import read_record
+from relmo.train.run import read_record
 from tests.support.toy_documents import write_documents
 
 SMALL = (

@@ -12,7 +12,7 @@ from relmo import Elmo
 from relmo.errors import ConfigError
 from relmo.tasks.lm.task import LmTask
 from relmo.train.optim import make_optimizer, rate_at, set_rate
-from relmo.train.record import read_record
+from relmo.train.run import read_record
 from relmo.weights.convert import convert_model
 from relmo.weights.find import read_model
 from relmo.weights.tensors import START_NAMES

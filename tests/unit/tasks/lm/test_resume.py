@@ -101,10 +101,10 @@ def test_a_run_is_not_resumed_with_other_text_or_settings(corpus, whole, tmp_pat
         ({"model": {"lstm": {"cell_width": 9, "output_width": 8}}}, "lm, model"),
         ({"training": {"seed": 5}}, "lm, seed"),
     ):
-        with pytest.raises(ConfigError, match=f"of a run with another {name}; resume with what"):
+        with pytest.raises(ConfigError, match=f"to a run with another {name}; resume it with"):
             corpus.train(toy_recipe(**change), tmp_path, resume=True)
     other = Corpus(tmp_path / "other", Grammar(seed=2), documents=30)
-    with pytest.raises(ConfigError, match="another text; resume with what it began with"):
+    with pytest.raises(ConfigError, match="another text; resume it with what it started with"):
         other.train(stopped_recipe(), tmp_path, resume=True)
 
 
@@ -258,14 +258,14 @@ def kill_in_write(number, share, run, output):
     left = number
     save_file = checkpoint.save_file
 
-    def save_half(tensors, path):
+    def save_half(tensors, path, metadata):
         nonlocal left
         if left == 0:
             whole = save(tensors)
             path.write_bytes(whole[: int(share * len(whole))])
             os.kill(os.getpid(), signal.SIGKILL)
         left -= 1
-        save_file(tensors, path)
+        save_file(tensors, path, metadata)
 
     checkpoint.save_file = save_half
     run(output)

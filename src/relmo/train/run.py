@@ -1,0 +1,279 @@
+"""A run: the folder it writes, the record it leaves, and whether it may start or resume there.
+
+    FOLDER/run.json            the record of a finished run, with a checksum
+    FOLDER/metrics.jsonl       one line per log interval and per evaluation
+    FOLDER/checkpoint/         the last checkpoints; course.json holds the settings they depend on
+    FOLDER/best.safetensors    the best weights so far, for tasks that keep them
+    FOLDER/tensorboard/        the metrics again, where TensorBoard is installed
+
+`write_record` and `read_record` serve everything else that is measured, too: a record says what was
+found, with which versions, on which hardware, from which commit.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+import subprocess
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file
+from torch import nn
+
+import relmo
+from relmo.errors import ConfigError, WeightError
+from relmo.files import explain, make_folder, read_json, replacing, write_json
+from relmo.train.checkpoint import Best, has_checkpoint, load_weights, write_tensors
+from relmo.train.distributed import World
+
+OTHER_RUN = "the file belongs to another run: train again in an empty folder"
+FLUSH_SECONDS = 30
+
+
+class Run:
+    """The folder of a run, and the rules for writing to it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.record_path = folder / "run.json"  # written last: a run that has one is finished
+        self.metrics_path = folder / "metrics.jsonl"
+        self.best_path = folder / "best.safetensors"
+        self.checkpoints = folder / "checkpoint"
+
+    # ── start and resume ────────────────────────────────────────────────────────────────────────
+
+    def check_start(self, *, resume: bool, makes_checkpoints: bool) -> None:
+        """Raise ConfigError rather than overwrite a run.
+
+        A run that makes checkpoints may be resumed before it has made one: it starts again.
+        """
+        can_resume = has_checkpoint(self.checkpoints)
+        if self.record_path.exists() and not (resume and can_resume):
+            why = " without a checkpoint to resume from" if resume else ""
+            raise ConfigError(f"{self.folder} contains a finished run{why}; choose another folder")
+        if can_resume and not resume:
+            raise ConfigError(
+                f"{self.folder} contains an unfinished run; resume it, or choose another folder"
+            )
+        if not can_resume and self.best_path.exists() and not (resume and makes_checkpoints):
+            raise ConfigError(
+                f"{self.folder} contains the weights of an unfinished run without a checkpoint to "
+                f"resume from; delete it to start again, or choose another folder"
+            )
+
+    def check_settings(
+        self,
+        settings: Mapping[str, Any],
+        *,
+        save: bool,
+        defaults: Mapping[str, Mapping[str, Any]] | None = None,
+    ) -> None:
+        """Raise ConfigError if the checkpoints belong to a run with other settings.
+
+        The length of a run, its intervals and its learning rate may change; leave them out.
+
+        Args:
+            settings: what each step depends on, as JSON.
+            save: whether to write the settings where there is no checkpoint yet.
+            defaults: by section, the values of settings that did not exist when a run started.
+        """
+        path, settings = self.checkpoints / "course.json", json.loads(json.dumps(settings))
+        if path.is_file() and has_checkpoint(self.checkpoints):
+            before = read_json(path)
+            for name, values in (defaults or {}).items():
+                before[name] = {**json.loads(json.dumps(values)), **before.get(name, {})}
+            changed = sorted(name for name in settings if settings[name] != before.get(name))
+            if changed:
+                old = ", ".join(
+                    value for name in changed for value in _changes(name, before, settings)
+                )
+                raise ConfigError(
+                    f"{self.checkpoints} belongs to a run with another {', '.join(changed)}; "
+                    f"resume it with what it started with{old and f' ({old})'}, or choose another "
+                    f"folder"
+                )
+        elif save:
+            make_folder(self.checkpoints)
+            write_json(path, settings)
+
+    # ── metrics ─────────────────────────────────────────────────────────────────────────────────
+
+    def append_metrics(self, values: Mapping[str, Any]) -> None:
+        """Add a line to metrics.jsonl."""
+        with explain(self.metrics_path), self.metrics_path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(values) + "\n")
+
+    def drop_metrics_after(self, step: int, *, is_over: bool = False) -> None:
+        """Drop lines of steps that a resumed run will repeat, and a half-written line.
+
+        Args:
+            step: the last completed step.
+            is_over: that step was the last of the run, whose scores will be computed again.
+        """
+        if not self.metrics_path.is_file():
+            return
+        kept = []
+        for line in self.metrics_path.read_text(encoding="utf-8").splitlines():
+            try:
+                values = json.loads(line)
+                is_last_score = is_over and values["step"] == step and "loss" not in values
+                if values["step"] <= step and not is_last_score:
+                    kept.append(line)
+            except (ValueError, KeyError):
+                break
+        with replacing(self.metrics_path) as temporary:
+            temporary.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
+
+    def curve(self, score: str) -> dict[str, list[float]]:
+        """The values of a score over the run, and the steps at which it was measured."""
+        with self.metrics_path.open(encoding="utf-8") as file:
+            found = [line for line in map(json.loads, file) if score in line]
+        return {"step": [v["step"] for v in found], score: [round(v[score], 4) for v in found]}
+
+    # ── the best weights ────────────────────────────────────────────────────────────────────────
+
+    def save_best(self, model: nn.Module, best: Best) -> None:
+        """Replace best.safetensors by the model's weights and their scores."""
+        with replacing(self.best_path) as temporary:
+            write_tensors(temporary, model.state_dict(), {"best": json.dumps(asdict(best))})
+
+    def load_best(self, model: nn.Module) -> Best:
+        """Load the best weights into the model and return their scores."""
+        best = self.read_best()
+        if best is None:
+            raise WeightError(f"{self.best_path}: this run has no scores yet; continue training")
+        load_weights(model, load_file(self.best_path), self.best_path, OTHER_RUN)
+        return best
+
+    def read_best(self) -> Best | None:
+        """The scores of the best weights; None if there are none."""
+        if not self.best_path.is_file():
+            return None
+        try:
+            with safe_open(self.best_path, "pt") as file:
+                return Best(**json.loads(file.metadata()["best"]))
+        except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
+            raise WeightError(
+                f"{self.best_path}: not the weights of a run ({error}); train again"
+            ) from error
+
+    def drop_best(self) -> None:
+        """Delete the weights of an earlier run."""
+        with explain(self.best_path):
+            self.best_path.unlink(missing_ok=True)
+
+
+def _changes(name: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """`model.dropout 0.3` for each changed value of a section: what the run started with."""
+    old, new = before.get(name), now[name]
+    if not (isinstance(old, dict) and isinstance(new, dict)) or name == "data":
+        return []
+    return [f"{name}.{key} {old[key]}" for key in old if key in new and old[key] != new[key]]
+
+
+class TensorBoard:
+    """Writes metrics for TensorBoard where it is installed (pip install 'relmo[tensorboard]').
+
+    metrics.jsonl is the record: if TensorBoard is missing or fails, the run goes on without it.
+
+    Args:
+        folder: of the event files.
+        step: the last completed step; later ones of an earlier process are hidden.
+    """
+
+    def __init__(self, folder: Path, step: int) -> None:
+        self._writer: Any = None
+        with suppress(Exception):  # not installed, or broken
+            from torch.utils.tensorboard import SummaryWriter
+
+            self._writer = SummaryWriter(str(folder), purge_step=step + 1, flush_secs=FLUSH_SECONDS)
+
+    def write(self, line: Mapping[str, Any]) -> None:
+        """Add the numbers of a line of metrics at its `step`."""
+        if self._writer is None:
+            return
+        try:
+            for key, value in line.items():
+                is_number = isinstance(value, int | float) and not isinstance(value, bool)
+                if is_number and key != "step":
+                    self._writer.add_scalar(key, value, line["step"])
+        except Exception:
+            self._writer = None  # a full disk is reported by metrics.jsonl
+
+    def close(self) -> None:
+        """Write what is buffered."""
+        if self._writer is not None:
+            with suppress(Exception):
+                self._writer.close()
+        self._writer = None
+
+
+# ── records ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def write_record(path: Path, facts: Mapping[str, Any], world: World | None = None) -> None:
+    """Write a record: the facts, versions, hardware, commit, and a checksum of all of them."""
+    made_with = {"versions": versions(), "hardware": hardware(world or World())}
+    record = json.loads(json.dumps({**facts, **made_with, "commit": commit()}))
+    record["seal"] = checksum(record)
+    with replacing(path) as temporary:
+        temporary.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+
+
+def read_record(path: Path) -> dict[str, Any]:
+    """Read a record; WeightError if it was changed since it was written."""
+    record = read_json(path)
+    check_record(record, path)
+    return record
+
+
+def check_record(record: Mapping[str, Any], where: object) -> None:
+    """Raise WeightError, which names `where`, unless the record's checksum matches."""
+    if "seal" not in record:
+        raise WeightError(f"{where}: has no checksum, so relmo did not write it; move it away")
+    if record["seal"] != checksum(record):
+        raise WeightError(
+            f"{where}: its checksum does not match: it was changed after the run; run again"
+        )
+
+
+def checksum(record: Mapping[str, Any]) -> str:
+    """SHA-256 of everything in a record except the checksum itself, which is its key `seal`."""
+    rest = {key: value for key, value in record.items() if key != "seal"}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
+
+
+def versions() -> dict[str, str]:
+    """The versions of relmo and of what it computes with."""
+    return {
+        "relmo": relmo.__version__,
+        "python": platform.python_version(),
+        "torch": str(torch.__version__),
+        "numpy": str(np.__version__),
+    }
+
+
+def hardware(world: World) -> str:
+    """The device that was used, which need not be the best one available."""
+    each = f"{platform.machine()} CPU, {torch.get_num_threads()} threads"
+    if world.device.type == "cuda":
+        each = torch.cuda.get_device_name(world.device)
+    return each if world.size == 1 else f"{world.size} x {each}"
+
+
+def commit() -> str:
+    """The commit of the source if it is in a git repository, else an empty string."""
+    command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
+    try:
+        found = subprocess.run(command, capture_output=True, text=True, check=False, timeout=10)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return found.stdout.strip()
