@@ -312,10 +312,11 @@ def keep_saved_names(model: nn.Module) -> None:
     """
     saved: dict[str, str] = {}
     for name, module in model.named_modules():
-        if isinstance(module, TokenInput):
-            saved[f"{name}.elmo.bilm."] = "bilm."
+        if isinstance(module, TokenInput) and module.elmo is not None:
             mixes = {f"{name}.elmo.mixes.{n}.": p for n, p in enumerate(module.places)}
             saved |= {own: f"{name}.mixes.{place}." for own, place in mixes.items()}
+            if module.elmo.bilm is not None:
+                saved[f"{name}.elmo.bilm."] = "bilm."
     loaded = {name: own for own, name in saved.items()}
     model.register_state_dict_post_hook(  # type: ignore[no-untyped-call]
         lambda _, state, *rest: _rename(state, saved)
