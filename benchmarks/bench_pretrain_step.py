@@ -16,6 +16,7 @@ from relmo.tasks.lm.task import LmTask
 from relmo.tasks.lm.token_cache import open_cache
 from relmo.text.documents import find_files
 from relmo.train.distributed import join_world
+from relmo.train.run import Run
 from relmo.train.trainer import Trainer
 
 STEPS = 40
@@ -37,7 +38,7 @@ def main() -> None:
     cache = open_cache(find_files([corpus]), Path(cache_folder), recipe.data, 15)
     world = join_world("cuda")
     task = LmTask(recipe.model, recipe.lm, cache, 0, world)
-    trainer = Trainer(task, recipe.training, recipe.optimizer, Path("/tmp/unused"), world)
+    trainer = Trainer(task, recipe.training, recipe.optimizer, Run(Path("/tmp/unused")), world)
     for _ in range(10):
         trainer._train_step(0.5)
         trainer.step += 1

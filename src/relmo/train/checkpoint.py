@@ -63,7 +63,13 @@ def save_checkpoint(
     carried: dict[str, Tensor],
 ) -> None:
     """Write a checkpoint, then delete all but the last KEEP."""
-    tensors, numbers = _flatten_optimizer(optimizer)
+    states = {
+        f"{index}.{name}": value
+        for index, values in optimizer.state_dict()["state"].items()
+        for name, value in values.items()
+    }
+    is_tensor = {name: isinstance(value, Tensor) for name, value in states.items()}
+    tensors = {f"optimizer.{name}": value for name, value in states.items() if is_tensor[name]}
     tensors |= {f"model.{name}": tensor for name, tensor in model.state_dict().items()}
     tensors |= {f"carried.{name}": tensor for name, tensor in carried.items()}
     with replacing_folder(folder / f"step-{progress.step:09d}", ADVICE) as place:
@@ -71,7 +77,7 @@ def save_checkpoint(
         state = {
             **asdict(progress),
             "kind": type(optimizer).__name__,
-            "optimizer": numbers,
+            "optimizer": {name: value for name, value in states.items() if not is_tensor[name]},
             "bytes": (place / "tensors.safetensors").stat().st_size,
         }
         (place / "state.json").write_text(json.dumps(state), encoding="utf-8")
@@ -140,21 +146,6 @@ def _checkpoints(folder: Path) -> list[Path]:
 
 def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
     return {n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)}
-
-
-def _flatten_optimizer(
-    optimizer: torch.optim.Optimizer,
-) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """The optimizer's tensors, and the other values of its state, each by `index.name`."""
-    tensors: dict[str, Tensor] = {}
-    numbers: dict[str, Any] = {}
-    for index, values in optimizer.state_dict()["state"].items():
-        for name, value in values.items():
-            if isinstance(value, Tensor):
-                tensors[f"optimizer.{index}.{name}"] = value
-            else:
-                numbers[f"{index}.{name}"] = value
-    return tensors, numbers
 
 
 def _restore_optimizer(

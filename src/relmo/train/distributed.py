@@ -1,4 +1,4 @@
-"""One process, or several under torchrun, behind the same few calls."""
+"""One process, or several started by torchrun, behind the same few calls."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 
 import torch
 import torch.distributed as dist
-from torch import nn
+from torch import Tensor, nn
 
 
 @dataclass(frozen=True)
 class World:
-    """Who takes part in a run."""
+    """The processes that take part in a run; every one of them must make each call below."""
 
     rank: int = 0
     size: int = 1
@@ -23,9 +23,54 @@ class World:
         """Whether this process logs, evaluates and saves."""
         return self.rank == 0
 
+    def average_gradients(self, model: nn.Module) -> None:
+        """Give every process the mean of all processes' gradients."""
+        if self.size == 1:
+            return
+        for parameter in model.parameters():
+            if parameter.grad is not None:
+                dist.all_reduce(parameter.grad)
+                parameter.grad /= self.size
+
+    def mean(self, values: Tensor) -> Tensor:
+        """The mean of all processes' values, which are not changed."""
+        if self.size == 1:
+            return values
+        values = values.clone()
+        dist.all_reduce(values)
+        return values / self.size
+
+    def from_main(self, value: float) -> float:
+        """The main process's value: clocks differ, decisions must not."""
+        if self.size == 1:
+            return value
+        shared = torch.tensor(value, dtype=torch.float64, device=self.device)
+        dist.broadcast(shared, 0)
+        return float(shared)
+
+    def gather(self, state: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Every process's carried state, rank after rank along dimension 1 (the rows)."""
+        if self.size == 1:
+            return state
+        gathered = {}
+        for name, tensor in state.items():
+            parts = [torch.empty_like(tensor) for _ in range(self.size)]
+            dist.all_gather(parts, tensor.contiguous())
+            gathered[name] = torch.cat(parts, 1)
+        return gathered
+
+    def share(self, state: dict[str, Tensor]) -> dict[str, Tensor]:
+        """This process's rows of a gathered state."""
+        return {name: tensor.chunk(self.size, 1)[self.rank] for name, tensor in state.items()}
+
+    def wait(self) -> None:
+        """Wait until every process has arrived here."""
+        if self.size > 1:
+            dist.barrier()
+
 
 def join_world(device: str | None = None) -> World:
-    """Join the processes that torchrun started, or be alone."""
+    """Join the processes that torchrun started, if it did."""
     size = int(os.environ.get("WORLD_SIZE", "1"))
     rank = int(os.environ.get("RANK", "0"))
     local = int(os.environ.get("LOCAL_RANK", "0"))
@@ -41,56 +86,5 @@ def join_world(device: str | None = None) -> World:
 
 
 def is_main_process() -> bool:
-    """Whether this process speaks for the run: the first that torchrun started, or the only one."""
+    """Whether this is the first process that torchrun started, or the only one."""
     return os.environ.get("RANK", "0") == "0"
-
-
-def average_gradients(model: nn.Module, world: World) -> None:
-    """Give every process the mean of all processes' gradients."""
-    if world.size == 1:
-        return
-    for parameter in model.parameters():
-        if parameter.grad is not None:
-            dist.all_reduce(parameter.grad)
-            parameter.grad /= world.size
-
-
-def mean_over(values: torch.Tensor, world: World) -> torch.Tensor:
-    """The mean of all processes' values; theirs stay as they are."""
-    if world.size == 1:
-        return values
-    values = values.clone()
-    dist.all_reduce(values)
-    return values / world.size
-
-
-def as_main_says(value: float, world: World) -> float:
-    """The main process's value, for all: clocks differ, decisions may not."""
-    if world.size == 1:
-        return value
-    shared = torch.tensor(value, dtype=torch.float64, device=world.device)
-    dist.broadcast(shared, 0)
-    return float(shared)
-
-
-def gather_state(state: dict[str, torch.Tensor], world: World) -> dict[str, torch.Tensor]:
-    """Every process's carried state, rank after rank along dimension 1 (the rows)."""
-    if world.size == 1:
-        return state
-    gathered = {}
-    for name, tensor in state.items():
-        parts = [torch.empty_like(tensor) for _ in range(world.size)]
-        dist.all_gather(parts, tensor.contiguous())
-        gathered[name] = torch.cat(parts, 1)
-    return gathered
-
-
-def share_of(state: dict[str, torch.Tensor], world: World) -> dict[str, torch.Tensor]:
-    """This process's rows of a gathered state."""
-    return {name: tensor.chunk(world.size, 1)[world.rank] for name, tensor in state.items()}
-
-
-def wait(world: World) -> None:
-    """Let every process arrive here before any goes on."""
-    if world.size > 1:
-        dist.barrier()

@@ -1,68 +1,76 @@
-"""Optimisers and the learning rate's way: up in a line, then down a cosine."""
+"""Optimizers and the learning rate's schedule: a linear warm-up, then a cosine decay.
+
+Muon updates the weight matrices of LSTMs by an orthogonal matrix and all other weights as AdamW.
+The gradient of such a matrix has few large directions; its momentum is replaced by the nearest
+matrix whose singular values are all 1, so rare directions are learned as fast as common ones. See
+Jordan et al. 2024, *Muon: an optimizer for hidden layers in neural networks*.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Any, Literal
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
+from relmo.config import NonNegative, Positive, Range, Settings
 from relmo.errors import ConfigError
-from relmo.train.muon import Muon, muon_groups
+from relmo.nn.lstm import LstmLayer
+
+MOMENTUM = 0.95
+STEP_SIZE = 0.2
+"""Root mean square of Muon's update at rate 1, about that of AdamW: both share one rate."""
+COEFFICIENTS = (3.4445, -4.7750, 2.0315)
+"""Of the polynomial that pulls singular values towards 1: it is steep at 0 and flat at 1."""
+ROUNDS = 5
+
+Fraction = Annotated[float, Range(least=0, below=1)]
 
 
 @dataclass(frozen=True, kw_only=True)
-class OptimSettings:
-    """How weights are changed."""
+class OptimSettings(Settings):
+    """How weights are updated."""
 
     optimizer: Literal["adamw", "muon", "adagrad"] = "adamw"
-    learning_rate: float = 1e-3
-    bilm_rate: float = 1.0
-    """The rate of a biLM that is trained with a task's model, as a share of the learning rate."""
-    warmup: float = 0.02
-    """Share of the run in which the rate rises from zero."""
-    final: float = 0.02
-    """The rate at the end, as a share of the highest."""
-    weight_decay: float = 0.0
-    beta2: float = 0.98
-    clip_norm: float = 1.0
-    """Bound on the norm of all gradients together; 0 leaves it free."""
+    learning_rate: Positive = 1e-3
+    bilm_rate: Positive = 1.0
+    """Learning rate of a biLM that is fine-tuned with a task, relative to `learning_rate`."""
+    warmup: Fraction = 0.02
+    """Fraction of the run in which the rate rises from zero."""
+    final: NonNegative = 0.02
+    """The rate at the end, relative to the highest."""
+    weight_decay: NonNegative = 0.0
+    beta2: Fraction = 0.98
+    clip_norm: NonNegative = 1.0
+    """Bound on the norm of all gradients together; 0 means no bound."""
 
     def __post_init__(self) -> None:
-        if self.optimizer not in ("adamw", "muon", "adagrad"):
-            raise ConfigError(f"optimizer is {self.optimizer!r}; choose adamw, muon or adagrad")
-        if not self.learning_rate > 0:
-            raise ConfigError(f"learning_rate is {self.learning_rate}; it must be positive")
-        if not self.bilm_rate > 0:
-            raise ConfigError(f"bilm_rate is {self.bilm_rate}; it must be positive")
+        super().__post_init__()
         if self.optimizer == "muon" and self.bilm_rate != 1:
             raise ConfigError("muon has one rate for all weights; leave bilm_rate at 1")
-        for name in ("warmup", "beta2"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ConfigError(f"{name} is {getattr(self, name)}; it lies from 0 to below 1")
-        for name in ("final", "weight_decay", "clip_norm"):
-            if not getattr(self, name) >= 0:
-                raise ConfigError(f"{name} is {getattr(self, name)}; it cannot be negative")
 
 
 def make_optimizer(model: nn.Module, settings: OptimSettings) -> torch.optim.Optimizer:
-    """The optimiser of all parameters that are trained; matrices decay, biases do not."""
+    """The optimizer of all trained parameters; matrices decay, biases do not."""
     trained = [p for p in model.parameters() if p.requires_grad]
     on_gpu = all(p.is_cuda for p in trained)
     betas = 0.9, settings.beta2
     if settings.optimizer == "muon":
         groups = muon_groups(model, trained, settings.weight_decay)
         return Muon(groups, settings.learning_rate, betas=betas, fused=on_gpu)
-    shares = shares_of_rate(model, settings)
+    bilm = getattr(model, "bilm", None)
+    tuned = set() if bilm is None else set(bilm.parameters())
+    shares = {p: settings.bilm_rate if p in tuned else 1.0 for p in trained}
     groups = [
         {
             "params": [p for p in trained if (p.ndim > 1) == is_matrix and shares[p] == share],
             "weight_decay": settings.weight_decay if is_matrix else 0.0,
             "share": share,
         }
-        for is_matrix in (True, False)  # in front: with any share the order of all weights is one
+        for is_matrix in (True, False)  # outer loop: the shares do not change the weights' order
         for share in dict.fromkeys(shares.values())
     ]
     groups = [group for group in groups if group["params"]]
@@ -71,17 +79,8 @@ def make_optimizer(model: nn.Module, settings: OptimSettings) -> torch.optim.Opt
     return torch.optim.AdamW(groups, settings.learning_rate, betas=betas, fused=on_gpu)
 
 
-def shares_of_rate(model: nn.Module, settings: OptimSettings) -> dict[nn.Parameter, float]:
-    """The learning rate of each trained parameter, as a share of the settings'."""
-    bilm = getattr(model, "bilm", None)
-    tuned = set() if bilm is None else set(bilm.parameters())
-    return {
-        p: settings.bilm_rate if p in tuned else 1.0 for p in model.parameters() if p.requires_grad
-    }
-
-
 def rate_at(progress: float, settings: OptimSettings) -> float:
-    """The learning rate when that share of the run, 0 to 1, is done."""
+    """The learning rate when this fraction of the run is completed."""
     if progress < settings.warmup:
         return settings.learning_rate * max(progress, 1e-3 * settings.warmup) / settings.warmup
     along = min(1.0, (progress - settings.warmup) / (1 - settings.warmup))
@@ -90,6 +89,84 @@ def rate_at(progress: float, settings: OptimSettings) -> float:
 
 
 def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
-    """Use this learning rate from now on."""
+    """Set the learning rate of all groups."""
     for group in optimizer.param_groups:
         group["lr"] = rate * group.get("share", 1.0)
+
+
+class Muon(torch.optim.AdamW):
+    """AdamW, except for groups with `blocks` > 0: matrices are orthogonalized in so many parts."""
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:  # noqa: ANN401 - as in torch
+        """Update the weights; torch's signature, without a closure."""
+        assert closure is None, "the loss is computed once per step"
+        for group in self.param_groups:
+            if group["blocks"]:
+                moved = [weight for weight in group["params"] if weight.grad is not None]
+                for shape in {weight.shape for weight in moved}:
+                    self._move([weight for weight in moved if weight.shape == shape], group)
+        return super().step()
+
+    def _move(self, weights: list[nn.Parameter], group: dict[str, Any]) -> None:
+        """Update weights of one shape (m, n) together: few large products are fast."""
+        ahead = torch.stack([self._look_ahead(weight) for weight in weights])  # (weights, m, n)
+        _, m, n = ahead.shape
+        parts = ahead.view(-1, m // group["blocks"], n)  # (weights x blocks, m / blocks, n)
+        size = STEP_SIZE * max(parts.shape[1:]) ** 0.5
+        changes = orthogonal(parts).reshape(ahead.shape).to(ahead.dtype)
+        for weight, change in zip(weights, changes, strict=True):
+            weight.mul_(1 - group["lr"] * group["weight_decay"])
+            weight.add_(change, alpha=-group["lr"] * size)
+            weight.grad = None  # so that AdamW, which comes next, skips it
+
+    def _look_ahead(self, weight: nn.Parameter) -> Tensor:
+        """Nesterov's momentum: the gradient, averaged once more with the updated momentum."""
+        assert weight.grad is not None
+        state = self.state[weight]
+        if not state:
+            state["step"], state["momentum"] = torch.zeros(()), torch.zeros_like(weight)
+        state["step"] += 1
+        momentum = state["momentum"].lerp_(weight.grad, 1 - MOMENTUM)
+        ahead: Tensor = weight.grad.lerp(momentum, MOMENTUM)
+        return ahead
+
+
+def orthogonal(matrices: Tensor) -> Tensor:
+    """Approximately the nearest (K, m, n) with singular values 1, by Newton-Schulz iteration."""
+    is_tall = matrices.shape[1] > matrices.shape[2]
+    x: Tensor = matrices.mT if is_tall else matrices  # (K, small, large)
+    x = x.bfloat16() if x.is_cuda else x
+    x = x / (torch.linalg.matrix_norm(x, keepdim=True) + 1e-7)
+    a, b, c = COEFFICIENTS
+    for _ in range(ROUNDS):
+        square = x @ x.mT  # (K, small, small)
+        inner = torch.baddbmm(square, square, square, beta=b, alpha=c)
+        x = torch.baddbmm(x, inner, x, beta=a)  # a x + (b square + c square²) x
+    return x.mT if is_tall else x
+
+
+def blocks_of(model: nn.Module) -> dict[Tensor, int]:
+    """The matrices that Muon orthogonalizes and their number of parts: one for each gate."""
+    found: dict[Tensor, int] = {}
+    for layer in model.modules():
+        if isinstance(layer, LstmLayer):
+            found |= {layer.input_weight: 4, layer.recurrent_weight: 4}
+            if layer.projection is not None:
+                found[layer.projection] = 1
+    return found
+
+
+def muon_groups(
+    model: nn.Module, trained: Iterable[nn.Parameter], decay: float
+) -> list[dict[str, Any]]:
+    """Parameters grouped by how they are updated; matrices decay, biases do not."""
+    blocks = blocks_of(model)
+    groups: dict[tuple[int, float], list[nn.Parameter]] = {}
+    for weight in trained:
+        key = blocks.get(weight, 0), decay if weight.ndim > 1 else 0.0
+        groups.setdefault(key, []).append(weight)
+    return [
+        {"params": params, "blocks": number, "weight_decay": its_decay}
+        for (number, its_decay), params in sorted(groups.items(), key=lambda item: item[0])
+    ]

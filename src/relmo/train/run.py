@@ -198,22 +198,17 @@ class TensorBoard:
 
     def write(self, line: Mapping[str, Any]) -> None:
         """Add the numbers of a line of metrics at its `step`."""
-        if self._writer is None:
-            return
-        try:
+        with suppress(Exception):  # a full disk is reported by metrics.jsonl
             for key, value in line.items():
                 is_number = isinstance(value, int | float) and not isinstance(value, bool)
-                if is_number and key != "step":
+                if self._writer is not None and is_number and key != "step":
                     self._writer.add_scalar(key, value, line["step"])
-        except Exception:
-            self._writer = None  # a full disk is reported by metrics.jsonl
 
     def close(self) -> None:
         """Write what is buffered."""
         if self._writer is not None:
             with suppress(Exception):
                 self._writer.close()
-        self._writer = None
 
 
 # ── records ─────────────────────────────────────────────────────────────────────────────────────

@@ -20,15 +20,7 @@ from relmo.config import Count, CountOrZero, Positive, Settings
 from relmo.errors import ConfigError, RelmoError
 from relmo.files import make_folder
 from relmo.train.checkpoint import Best, Progress, load_checkpoint, save_checkpoint
-from relmo.train.distributed import (
-    World,
-    as_main_says,
-    average_gradients,
-    gather_state,
-    mean_over,
-    share_of,
-    wait,
-)
+from relmo.train.distributed import World
 from relmo.train.optim import OptimSettings, make_optimizer, rate_at, set_rate
 from relmo.train.run import Run, TensorBoard
 
@@ -186,7 +178,7 @@ class Trainer:
         """Fraction of the run that is completed, the same in every process."""
         if self.total_steps is not None:
             return self.progress
-        return as_main_says(self.progress, self.world)
+        return self.world.from_main(self.progress)
 
     def _train_step(self, progress: float) -> Tensor:
         set_rate(self.optimizer, rate_at(progress, self.optim))
@@ -198,7 +190,7 @@ class Trainer:
             loss = self.task.loss(number) / self.settings.accumulate
             loss.backward()  # type: ignore[no-untyped-call]
             total += loss.detach()
-        average_gradients(self.task.model, self.world)
+        self.world.average_gradients(self.task.model)
         if self.optim.clip_norm:
             nn.utils.clip_grad_norm_(self.task.model.parameters(), self.optim.clip_norm)
         self.optimizer.step()
@@ -209,7 +201,7 @@ class Trainer:
         """Log, evaluate and save a checkpoint when due."""
         s = self.settings
         if self.step % s.log_every == 0:
-            self._log(mean_over(loss, self.world).item())
+            self._log(self.world.mean(loss).item())
         every = s.evaluate_every
         if not every and self.task.score is not None:
             every = max(1, self.task.steps_per_epoch // s.accumulate)
@@ -245,7 +237,7 @@ class Trainer:
             self.task.model.eval()
             with torch.no_grad():
                 scores = self.task.evaluate()
-        wait(self.world)
+        self.world.wait()
         self._started += time.monotonic() - start
         self._write(scores)
         if self.task.score is not None:
@@ -254,13 +246,13 @@ class Trainer:
 
     def _keep_best(self, scores: dict[str, float], name: str) -> None:
         """Save the weights if their score is the best so far."""
-        if as_main_says(self.best.is_beaten_by(scores, name), self.world):
+        if self.world.from_main(self.best.is_beaten_by(scores, name)):
             self.best = Best(self.step, scores, 0)
             if self.world.is_main:
                 self.run.save_best(self.task.model, self.best)
         else:
             self.best = replace(self.best, waited=self.best.waited + 1)
-        wait(self.world)
+        self.world.wait()
 
     def _load_best(self) -> dict[str, float]:
         """Load the best weights; return their scores."""
@@ -295,14 +287,14 @@ class Trainer:
 
     def _save(self) -> None:
         self._check_weights()
-        carried = gather_state(self.task.state(), self.world)
+        carried = self.world.gather(self.task.state())
         if self.world.is_main:
             progress = Progress(self.step, self.seconds, self.best)
             save_checkpoint(
                 self.run.checkpoints, progress, self.task.model, self.optimizer, carried
             )
         self._saved = self.step
-        wait(self.world)
+        self.world.wait()
 
     def _resume(self) -> None:
         """Load the last checkpoint, if there is one."""
@@ -312,7 +304,7 @@ class Trainer:
         progress, carried = found
         self.step, self._before, self.best = progress.step, progress.seconds, progress.best
         self._started, self._saved = time.monotonic(), progress.step
-        self.task.load_state(share_of(carried, self.world))
+        self.task.load_state(self.world.share(carried))
         # The scores of a run's end come after the checkpoint of the same step; those of later
         # steps are computed again.
         kept = None if self.task.score is None else self.run.read_best()

@@ -247,10 +247,10 @@ def test_only_numbers_are_written(tmp_path, scalars):
 
 
 def test_only_the_main_process_writes(tmp_path, monkeypatch):
-    monkeypatch.setattr("relmo.train.trainer.average_gradients", lambda *_: None)
-    monkeypatch.setattr("relmo.train.trainer.mean_over", lambda values, _: values)
-    monkeypatch.setattr("relmo.train.trainer.gather_state", lambda state, _: state)
-    monkeypatch.setattr("relmo.train.trainer.wait", lambda _: None)
+    monkeypatch.setattr(World, "average_gradients", lambda *_: None)
+    monkeypatch.setattr(World, "mean", lambda _, values: values)
+    monkeypatch.setattr(World, "gather", lambda _, state: state)
+    monkeypatch.setattr(World, "wait", lambda _: None)
     train(tmp_path, 2, world=World(rank=1, size=2))
     assert not (tmp_path / "tensorboard").exists()
 

@@ -12,7 +12,7 @@ from relmo.tasks.lm.settings import PretrainRecipe
 from relmo.tasks.lm.task import LmTask
 from relmo.tasks.lm.token_cache import TokenCache, open_cache
 from relmo.text.documents import find_files
-from relmo.train.distributed import World, join_world, wait
+from relmo.train.distributed import World, join_world
 from relmo.train.run import Run, write_record
 from relmo.train.trainer import Trainer
 from relmo.weights.tensors import ModelFiles, Storage
@@ -65,7 +65,7 @@ def pretrain(
         task.save_model(output / "model", facts, storage)
         record = {"task": "lm", "recipe": recipe.to_dict(), **facts}
         write_record(run.record_path, record, world)
-    wait(world)
+    world.wait()
     return scores
 
 
@@ -76,7 +76,7 @@ def _open_cache(
     files = find_files(data)
     workers = os.cpu_count() or 1
     cache = open_cache(files, folder, recipe.data, workers) if world.is_main else None
-    wait(world)
+    world.wait()
     return cache or open_cache(files, folder, recipe.data, workers)
 
 

@@ -29,7 +29,7 @@ from relmo.tasks.lm.token_cache import SPECIAL, TokenCache
 from relmo.tasks.lm.windows import Windows
 from relmo.text.characters import make_characters
 from relmo.text.lexicon import Lexicon
-from relmo.train.distributed import World, mean_over
+from relmo.train.distributed import World
 from relmo.types import BiLmState, LstmState
 from relmo.weights.native import Native
 from relmo.weights.tensors import START_NAMES, ModelFiles, Storage, build_bilm, tensors_of
@@ -110,7 +110,7 @@ class LmTask:
 
     def measures(self) -> dict[str, float]:
         """The loss per target since the last call, under its own name."""
-        total, count = mean_over(self._sum, self.world).tolist()
+        total, count = self.world.mean(self._sum).tolist()
         self._sum.zero_()
         name = "full_softmax_loss" if self.sampler is None else "sampled_softmax_loss"
         return {name: total / max(count, 1.0)}

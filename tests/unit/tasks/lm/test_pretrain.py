@@ -1,6 +1,7 @@
 """Pretraining from end to end: it learns, what it writes is complete, the same twice."""
 
 import dataclasses
+import json
 import subprocess
 import sys
 
@@ -99,12 +100,18 @@ def test_the_stored_start_predicts_better_than_zero(trained, corpus):
     assert found["stored"] < found["zero"]
 
 
-def test_the_record_is_sealed_and_holds_the_recipe(trained):
+def test_the_record_has_a_checksum_and_holds_the_recipe(trained):
     record = read_record(trained / "run.json")
     assert record["task"] == "lm"
     assert record["recipe"]["lm"]["rows"] == 64
     assert record["recipe"]["model"]["lstm"]["cell_clip"] is None
     assert record["steps"] == 150
+
+
+def test_a_model_can_be_stored_in_8_bits(corpus, tmp_path):
+    corpus.train(toy_recipe(), tmp_path, storage="int8")
+    assert json.loads((tmp_path / "model/config.json").read_text())["storage"] == "int8"
+    assert Elmo.from_pretrained(tmp_path / "model").lm
 
 
 def test_export_to_official_hdf5_gives_equal_vectors_from_a_zero_state(trained, tmp_path):
@@ -336,7 +343,7 @@ def test_the_loss_is_called_what_it_is(corpus, tmp_path):
 def test_the_training_core_needs_torch_numpy_and_safetensors_alone():
     heavy = ("h5py", "typer", "rich", "zstandard", "pyarrow")
     code = (
-        "import sys, relmo.tasks.lm.pretrain, relmo.tasks.lm.__main__\n"
+        "import sys, relmo.tasks.lm.pretrain\n"
         f"print([name for name in {heavy} if name in sys.modules])"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
