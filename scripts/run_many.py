@@ -15,7 +15,7 @@ The list says what to train: a task, its data's folder below DATA, ELMo models, 
 
 A run's folder is OUTPUT/NAME, NAME made of all that sets it apart; one that is finished is passed
 over, so the same call goes on where it was stopped. When the seconds are over, what still runs is
-told to end. Needs the standard library alone, and what `python -m relmo.tasks` needs. On a GPU
+told to end. Needs the standard library alone, and what `relmo train` needs. On a GPU
 start its multi-process service first (nvidia-cuda-mps-control -d): small kernels then overlap.
 """
 
@@ -55,7 +55,7 @@ class Run:
     def command(self, options: argparse.Namespace) -> list[str]:
         """What trains it."""
         command = [
-            sys.executable, "-m", "relmo.tasks", "train", self.task,
+            sys.executable, "-m", "relmo", "train", self.task, "--json",
             "--data", str(options.data / self.data), "--output", str(options.output / self.name),
             "--elmo", self.model, "--cache", str(options.cache or options.output / "cache"),
         ]  # fmt: skip

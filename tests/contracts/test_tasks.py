@@ -265,13 +265,13 @@ def test_a_stopped_run_goes_on_to_the_bit(tmp_path, stopped_of, data_of, tiny, n
 def test_a_run_stopped_before_its_first_score_says_so(tmp_path, data_of, name):
     with pytest.raises(KeyboardInterrupt):
         train_toy(name, data_of(name), tmp_path / "run", report=stop_at(1))
-    with pytest.raises(WeightError, match="has not scored yet; train it on"):
+    with pytest.raises(WeightError, match="has no scores yet; continue training"):
         load_task(tmp_path / "run", device="cpu")
 
 
 @each_task
 def test_a_finished_run_is_not_written_over(run_of, data_of, name):
-    with pytest.raises(ConfigError, match="holds a finished run; choose another folder"):
+    with pytest.raises(ConfigError, match="contains a finished run; choose another folder"):
         train_toy(name, data_of(name), run_of(name, "nowhere"))
 
 

@@ -12,7 +12,7 @@ from typing import Literal
 
 from relmo.errors import ConfigError, DataError, TextError
 from relmo.text.documents import open_text
-from relmo.text.lines import read_lines
+from relmo.text.lines import Errors, read_lines
 
 Part = Literal["train", "dev", "test"]
 PARTS: tuple[Part, ...] = ("train", "dev", "test")
@@ -113,8 +113,12 @@ def _stem(path: Path) -> str:
 # ── lines of a file ─────────────────────────────────────────────────────────────────────────────
 
 
-def numbered_lines(path: str | Path) -> Iterator[tuple[int, str]]:
+def numbered_lines(path: str | Path, errors: Errors = "strict") -> Iterator[tuple[int, str]]:
     """Lines of a file, numbered from 1; decompressed as the suffix says.
+
+    Args:
+        path: of the file.
+        errors: "replace" accepts bytes that are not UTF-8.
 
     Raises:
         DataError: a line is not UTF-8.
@@ -122,18 +126,20 @@ def numbered_lines(path: str | Path) -> Iterator[tuple[int, str]]:
     """
     try:
         with open_text(Path(path)) as file:
-            yield from decoded_lines(file, str(path))
+            yield from decoded_lines(file, str(path), errors)
     except FileNotFoundError as error:
         raise TextError(f"{path}: no such file; check its name") from error
     except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
         raise TextError(f"{path}: cannot be read ({error}); is the file complete?") from error
 
 
-def decoded_lines(file: Iterable[bytes], name: str) -> Iterator[tuple[int, str]]:
+def decoded_lines(
+    file: Iterable[bytes], name: str, errors: Errors = "strict"
+) -> Iterator[tuple[int, str]]:
     """Lines of an open file, numbered from 1; DataError for a line that is not UTF-8."""
     number = 0
     try:
-        for number, line in enumerate(read_lines(file, name), start=1):
+        for number, line in enumerate(read_lines(file, name, errors), start=1):
             yield number, line
     except TextError as error:
         reason = f"not UTF-8 ({error.__cause__}); convert the file"

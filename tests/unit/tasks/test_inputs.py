@@ -1,4 +1,4 @@
-"""What a task's model reads: batches of words, the vectors beside each other, and where ELMo goes."""
+"""What a task's model reads: batches of words, their vectors, and where ELMo joins them."""
 
 import numpy as np
 import pytest
