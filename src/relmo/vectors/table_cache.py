@@ -61,7 +61,7 @@ def cached_table(
         with explain(folder, ADVICE), _locked(place):
             if not _is_whole(place, shape):  # another process may have computed it meanwhile
                 _write(place, shape, compute, facts)
-    table: Table = np.load(place / TABLE, mmap_mode="r")
+    table: Table = np.load(place / TABLE, mmap_mode="c")  # writable, as torch wants it; not saved
     return table[: shape[0]], read_json(place / META)
 
 
