@@ -18,7 +18,7 @@ import torch
 
 from relmo.kernels.device import OVERRIDE
 from relmo.nn.blocks.crf import Crf
-from relmo.nn.blocks.encoder import Encoder
+from relmo.nn.blocks.encoder import RecurrentEncoder
 
 SHAPES = {  # kind, sentences, longest, width, features
     "ner": ("lstm", 32, 40, 256, 200),
@@ -53,7 +53,7 @@ def layer_run(kind: str, B: int, T: int, width: int, features: int) -> Callable[
     """One step of a layer."""
     generator = torch.Generator().manual_seed(0)
     lengths = torch.randint(T // 3, T + 1, (B,), generator=generator)
-    encoder = Encoder(width, features, kind=kind).cuda()
+    encoder = RecurrentEncoder(width, features, kind=kind).cuda()
     x = torch.randn(B, T, width, device="cuda", requires_grad=True)
 
     def run() -> None:

@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Generic, TypeVar
 
@@ -21,11 +22,11 @@ from torch import Tensor, nn
 from relmo.config import Count, CountOrZero, Range, Settings
 from relmo.errors import TextError
 from relmo.tasks.data_files import ANY, PARTS, Part, find_parts, need_part
-from relmo.tasks.inputs import TokenInput, Words, keep_saved_names
+from relmo.tasks.inputs import Inputs, TokenInput, Words, keep_saved_names
 
 Example = TypeVar("Example")
 Prediction = TypeVar("Prediction")
-ModelSettings = TypeVar("ModelSettings")
+ModelSettings = TypeVar("ModelSettings", bound=Settings)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,17 +45,17 @@ class BatchSettings(Settings):
 
 
 class LabelledTask(ABC, Generic[Example, Prediction, ModelSettings]):
-    """Trains a model on labelled examples: a `relmo.train` task.
-
-    A subclass is created as `relmo.tasks.registry.TaskType` says, and calls this constructor.
+    """Builds a model and trains it on labelled examples: a `relmo.train` task.
 
     Args:
-        model: to be trained.
-        train: training examples; may be empty for a model that is only used.
+        settings: of the model.
+        facts: what `facts_of` found in the training part.
+        inputs: turns sentences into batches of tokens.
+        tokens: the module that reads these batches; a part of the model.
+        train: training examples; empty for a model that is only used.
         dev: examples that select the best weights.
         batches: how examples are batched.
         seed: of the shuffle.
-        device: where the model runs.
     """
 
     score: str
@@ -63,25 +64,31 @@ class LabelledTask(ABC, Generic[Example, Prediction, ModelSettings]):
     """The settings of the model: the section `model` of a recipe."""
     suffixes: ClassVar[Sequence[str]] = ANY
     """Endings of the data files' names in order of preference; "" is any."""
+    net: Any
+    """The model, an nn.Module of the task's own type."""
 
     def __init__(
         self,
-        model: nn.Module,
-        train: Sequence[Example],
-        dev: Sequence[Example],
-        batches: BatchSettings,
-        seed: int,
-        device: torch.device,
+        settings: ModelSettings,
+        facts: dict[str, Any],
+        inputs: Inputs,
+        tokens: TokenInput,
+        train: Sequence[Example] = (),
+        dev: Sequence[Example] = (),
+        batches: BatchSettings | None = None,
+        seed: int = 0,
     ) -> None:
-        self.model = model.to(device)
+        self.settings, self.inputs, self.device = settings, inputs, inputs.device
+        self.set_up(facts, tokens)
+        self.model: nn.Module = self.net.to(self.device)
         keep_saved_names(self.model)
-        limit = batches.max_length
-        self.train = [e for e in train if not limit or self.length(e) <= limit]
-        self.dev, self.batches, self.seed, self.device = dev, batches, seed, device
-        self.steps_per_epoch = max(1, -(-len(self.train) // batches.size))
+        self.dev, self.batches, self.seed = dev, batches or BatchSettings(), seed
+        limit = self.batches.max_length
+        self.train = [e for e in self.prepare(train) if not limit or self.length(e) <= limit]
+        self.steps_per_epoch = max(1, -(-len(self.train) // self.batches.size))
         self._epoch = -1
         self._plan: list[list[int]] = []
-        self._sum = torch.zeros((), device=device)
+        self._sum = torch.zeros((), device=self.device)
         self._steps = 0
 
     # ── data ────────────────────────────────────────────────────────────────────────────────────
@@ -130,15 +137,33 @@ class LabelledTask(ABC, Generic[Example, Prediction, ModelSettings]):
     def read_text(self, lines: Iterable[str]) -> Iterator[Example]:
         """Unlabelled examples from plain text."""
 
-    @abstractmethod
+    def prepare(self, train: Sequence[Example]) -> Sequence[Example]:
+        """The training examples as the model learns from them."""
+        return train
+
     def length(self, example: Example) -> int:
-        """The length of an example; batches are made of similar ones."""
+        """Words of the longest sentence; batches are made of examples of similar length."""
+        return max(map(len, self.sentences(example)), default=0)
 
     # ── the model ───────────────────────────────────────────────────────────────────────────────
 
     @abstractmethod
+    def set_up(self, facts: dict[str, Any], tokens: TokenInput) -> None:
+        """Take over the facts and build the model, `self.net`."""
+
+    def model_inputs(self, examples: Sequence[Example]) -> tuple[Any, ...]:
+        """What the model reads: one batch, all first sentences before all second ones."""
+        by_place = zip(*map(self.sentences, examples), strict=True)
+        return (self.inputs(list(chain.from_iterable(by_place))),)
+
+    @abstractmethod
+    def targets(self, examples: Sequence[Example]) -> tuple[Tensor, ...]:
+        """What the model should predict, on the device."""
+
     def batch_loss(self, examples: Sequence[Example]) -> Tensor:
         """The mean loss of a batch."""
+        loss: Tensor = self.net.loss(*self.model_inputs(examples), *self.targets(examples))
+        return loss
 
     @abstractmethod
     def predict_batch(self, examples: Sequence[Example]) -> list[Prediction]:
@@ -242,6 +267,9 @@ class LabelledTask(ABC, Generic[Example, Prediction, ModelSettings]):
             near = sorted(order[first : first + part], key=lambda i: self.length(self.train[i]))
             batches += [near[k : k + size] for k in range(0, len(near), size)]
         return [batches[i] for i in rng.permutation(len(batches))]
+
+
+AnyTask = LabelledTask[Any, Any, Any]
 
 
 def check_labels(path: Path, found: Iterable[str], known: Sequence[str]) -> None:

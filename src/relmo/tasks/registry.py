@@ -14,16 +14,13 @@ from difflib import get_close_matches
 from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
 from relmo.errors import ConfigError
 from relmo.files import sha256
 from relmo.tasks.data_files import PARTS, Part, find_parts
-from relmo.tasks.inputs import Inputs, TokenInput, Words
-from relmo.tasks.labelled import BatchSettings, Example, LabelledTask, ModelSettings, Prediction
+from relmo.tasks.labelled import AnyTask, LabelledTask
 
-GROUP = "relmo.tasks"
-"""Entry points of tasks in other packages."""
 TASKS = {
     "coref": "relmo.tasks.coref.task:CorefTask",
     "ner": "relmo.tasks.ner.task:NerTask",
@@ -35,87 +32,42 @@ TASKS = {
     "sst-phrases": "relmo.tasks.sst.task:SstPhrasesTask",
 }
 """Name -> module and class of the package's tasks; a module is imported when its task is used."""
+GROUP = "relmo.tasks"
+"""The entry points of tasks in other packages."""
+_registered: dict[str, type[AnyTask]] = {}
 
 
-class TaskType(Protocol[Example, Prediction, ModelSettings]):
-    """The class of a task as training and loading use it; see `LabelledTask` for the members."""
-
-    @property
-    def score(self) -> str:
-        """The score that selects the best weights."""
-
-    @property
-    def settings_type(self) -> type[ModelSettings]:
-        """The settings of the model."""
-
-    @property
-    def suffixes(self) -> Sequence[str]:
-        """Endings of the data files' names."""
-
-    def __call__(
-        self,
-        settings: ModelSettings,
-        facts: dict[str, Any],
-        inputs: Inputs,
-        tokens: TokenInput,
-        train: Sequence[Example] = (),
-        dev: Sequence[Example] = (),
-        batches: BatchSettings | None = None,
-        seed: int = 0,
-    ) -> LabelledTask[Example, Prediction, ModelSettings]:
-        """Build the task: `inputs` makes the batches that `tokens`, a part of its model, reads."""
-
-    def read(self, path: Path, part: Part) -> list[Example]:
-        """Labelled examples of a file."""
-
-    def parts(self, folder: Path) -> dict[Part, list[Example]]:
-        """Examples of each part of a data folder."""
-
-    def facts_of(self, train: Sequence[Example]) -> dict[str, Any]:
-        """What a model must know of its training data besides its weights."""
-
-    def sentences(self, example: Example) -> list[Words]:
-        """The sentences of an example that the model reads."""
-
-
-if TYPE_CHECKING:
-    from relmo.tasks.coref.task import CorefTask
-    from relmo.tasks.ner.task import NerTask, PosTask
-    from relmo.tasks.snli.task import SnliTask
-    from relmo.tasks.squad.task import SquadTask
-    from relmo.tasks.srl.task import SrlTask
-    from relmo.tasks.sst.task import SstPhrasesTask, SstTask
-
-    # The classes that TASKS names as strings: mypy checks that each is a TaskType.
-    _taggers: tuple[TaskType[Any, Any, Any], ...] = (NerTask, PosTask, SrlTask, CorefTask)
-    _others: tuple[TaskType[Any, Any, Any], ...] = (SnliTask, SquadTask, SstTask, SstPhrasesTask)
-
-_registered: dict[str, TaskType[Any, Any, Any]] = {}
-
-
-def register_task(name: str, task: TaskType[Example, Prediction, ModelSettings]) -> None:
+def register_task(name: str, task: type[AnyTask]) -> None:
     """Make a task available by name to `train_task` and `load_task`."""
     if name in TASKS or _registered.get(name, task) is not task:
         raise ConfigError(f"there is already a task {name!r}; choose another name")
-    _registered[name] = task
+    _registered[name] = _checked(task)
 
 
-def find_task(name: str) -> TaskType[Any, Any, Any]:
+def find_task(name: str) -> type[AnyTask]:
     """The class of a task."""
     if name in _registered:
         return _registered[name]
     if name in TASKS:
         module, _, attribute = TASKS[name].partition(":")
-        found: TaskType[Any, Any, Any] = getattr(import_module(module), attribute)
-        return found
+        return _checked(getattr(import_module(module), attribute))
     elsewhere = entry_points(group=GROUP)
     if name in elsewhere.names:
-        plugin: TaskType[Any, Any, Any] = elsewhere[name].load()
-        return plugin
+        return _checked(elsewhere[name].load())
     known = [*TASKS, *_registered, *sorted(elsewhere.names)]
     near = get_close_matches(name, known, 1)
     hint = f"did you mean {near[0]!r}?" if near else f"choose one of {', '.join(known)}"
     raise ConfigError(f"unknown task {name!r}; {hint}")
+
+
+def _checked(task: Any) -> type[AnyTask]:  # noqa: ANN401 - what a package calls a task
+    """The class, if it is a complete task."""
+    if not (isinstance(task, type) and issubclass(task, LabelledTask)):
+        raise ConfigError(f"a task must be a subclass of LabelledTask, got {task!r}")
+    declared = [each for each in ("score", "settings_type") if not hasattr(task, each)]
+    if missing := [*declared, *sorted(task.__abstractmethods__)]:
+        raise ConfigError(f"the task {task.__name__} must define {', '.join(missing)}")
+    return task
 
 
 # ── data of a task ──────────────────────────────────────────────────────────────────────────────

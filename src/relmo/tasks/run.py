@@ -14,7 +14,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
 import torch
@@ -25,20 +25,18 @@ from relmo.elmo_layer import ElmoLayer
 from relmo.errors import ConfigError, ModelNotFound, WeightError
 from relmo.files import make_folder, read_json, replacing, sha256
 from relmo.runtime.reader import PrecisionChoice, check_precision
-from relmo.tasks.data_files import PARTS, Part
+from relmo.tasks.data_files import Part
 from relmo.tasks.inputs import Inputs, InputSettings, Letters, make_elmo_layer
-from relmo.tasks.labelled import BatchSettings, LabelledTask
+from relmo.tasks.labelled import AnyTask, BatchSettings
 from relmo.tasks.layer_cache import LayerCache
-from relmo.tasks.registry import TaskType, data_facts, find_task, read_parts
+from relmo.tasks.registry import data_facts, find_task, read_parts
 from relmo.tasks.static_vectors import StaticVectors, random_vectors, read_vectors
-from relmo.train.distributed import World, join_world
+from relmo.train.distributed import join_world
 from relmo.train.optim import OptimSettings
 from relmo.train.recipe import make_sections, read_recipe
 from relmo.train.run import Run, write_record
 from relmo.train.trainer import Trainer, TrainSettings
 
-AnyTask = LabelledTask[Any, Any, Any]
-AnyTaskType = TaskType[Any, Any, Any]
 FIXED = "input", "model", "batch"
 """Sections of a recipe that must not change when a run is resumed."""
 RANDOM_WIDTH = 100
@@ -51,19 +49,11 @@ class TaskRecipe(Settings):
     """All settings of a task's run; data, vectors and the ELMo model come with the call."""
 
     input: InputSettings = field(default_factory=InputSettings)
-    model: Any = None
+    model: Settings = field(default_factory=Settings)
     """The task's own settings, of its `settings_type`."""
     batch: BatchSettings = field(default_factory=BatchSettings)
     training: TrainSettings = field(default_factory=lambda: TrainSettings(epochs=1))
     optimizer: OptimSettings = field(default_factory=OptimSettings)
-
-
-SECTIONS = {
-    "input": InputSettings,
-    "batch": BatchSettings,
-    "training": TrainSettings,
-    "optimizer": OptimSettings,
-}
 
 
 def load_task_recipe(
@@ -83,7 +73,7 @@ def load_task_recipe(
 
 def make_task_recipe(task: str, values: Mapping[str, Any], where: str) -> TaskRecipe:
     """The recipe with these values, as TOML has them, checked; errors name `where`."""
-    kinds = {**SECTIONS, "model": find_task(task).settings_type}
+    kinds = {**get_type_hints(TaskRecipe), "model": find_task(task).settings_type}
     return TaskRecipe(**make_sections(values, kinds, where))
 
 
@@ -159,14 +149,19 @@ def train_task(
     """
     run, makes_checkpoints = Run(output), bool(recipe.training.checkpoint_every)
     run.check_start(resume=resume, makes_checkpoints=makes_checkpoints)
-    world = _single_process(device)
+    world = join_world(device)
+    if world.size > 1:
+        raise ConfigError("a task is trained by one process; start one process per run")
     task_type, all_examples = find_task(name), read_parts(name, data)
     drawn = draw(all_examples["train"], recipe.batch.share, recipe.training.seed)
     examples = {**all_examples, "train": drawn}
     model, elmo_facts = _open_elmo(elmo, world.device)
-    if vectors is None:  # random vectors carry no information unless they are trained
+    words = {part: _words(task_type, found) for part, found in examples.items()}
+    if vectors is None:
+        static = random_vectors(words["train"], RANDOM_WIDTH)  # worthless unless they are trained
         recipe = replace(recipe, input=replace(recipe.input, tune_static=True))
-    static = _static_vectors(task_type, examples, vectors)
+    else:
+        static = read_vectors(vectors, set().union(*words.values()))
     made_of = {
         "data": {**data_facts(name, data, examples), "share": recipe.batch.share},
         "vectors": _vector_facts(vectors, static),
@@ -179,7 +174,7 @@ def train_task(
         parts = all_examples.values()  # all examples: runs on other shares use the same cache
         sentences = (s for part in parts for e in part for s in task_type.sentences(e))
         layers = layer.layers_from = LayerCache(model, sentences, cache or output / "cache")
-    letters = _letters(task_type, drawn) if recipe.input.letters else None
+    letters = Letters(sorted(set().union(*words["train"]))) if recipe.input.letters else None
     inputs = Inputs(static, letters, layer, world.device)
     facts = task_type.facts_of(drawn)
     torch.manual_seed(recipe.training.seed)
@@ -250,13 +245,6 @@ def draw(examples: Sequence[Any], share: float, seed: int) -> list[Any]:
     return [examples[i] for i in np.sort(chosen)]
 
 
-def _single_process(device: str | None) -> World:
-    world = join_world(device)
-    if world.size > 1:
-        raise ConfigError("a task is trained by one process; start one process per run")
-    return world
-
-
 # ── the ELMo model ──────────────────────────────────────────────────────────────────────────────
 
 
@@ -301,24 +289,12 @@ def _elmo_layer(elmo: Elmo | None, recipe: TaskRecipe) -> ElmoLayer | None:
 # ── the task ────────────────────────────────────────────────────────────────────────────────────
 
 
-def _static_vectors(
-    task_type: AnyTaskType, examples: Mapping[Part, Sequence[Any]], vectors: Path | None
-) -> StaticVectors:
-    if vectors is None:
-        return random_vectors(_words(task_type, examples["train"]), RANDOM_WIDTH)
-    return read_vectors(vectors, {w for part in PARTS for w in _words(task_type, examples[part])})
-
-
-def _letters(task_type: AnyTaskType, train: Sequence[Any]) -> Letters:
-    return Letters(sorted({c for word in _words(task_type, train) for c in word}))
-
-
-def _words(task_type: AnyTaskType, examples: Iterable[Any]) -> set[str]:
+def _words(task_type: type[AnyTask], examples: Iterable[Any]) -> set[str]:
     return {word for e in examples for sentence in task_type.sentences(e) for word in sentence}
 
 
 def _make(
-    task_type: AnyTaskType,
+    task_type: type[AnyTask],
     recipe: TaskRecipe,
     facts: dict[str, Any],
     inputs: Inputs,

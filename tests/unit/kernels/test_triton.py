@@ -22,7 +22,7 @@ from relmo.kernels.reference import LstmWeights
 from relmo.nn.bilm import BiLM, initialize
 from relmo.nn.blocks import encoder
 from relmo.nn.blocks.crf import NEVER, plain_log_sum
-from relmo.nn.blocks.encoder import Encoder, split_layer
+from relmo.nn.blocks.encoder import RecurrentEncoder, split_layer
 from relmo.tasks.srl.model import AlternatingLstm
 
 TOLERANCE = {torch.float32: 2e-6, torch.bfloat16: 2e-2}
@@ -204,7 +204,7 @@ def test_on_a_gpu_layers_that_read_in_turn_from_both_sides_are_those_over_packed
 @pytest.mark.gpu
 def test_on_a_gpu_an_encoder_reads_as_torch_does():
     torch.manual_seed(0)
-    both = Encoder(20, 30, num_layers=2).cuda()
+    both = RecurrentEncoder(20, 30, num_layers=2).cuda()
     x, lengths = torch.randn(5, 9, 20, device="cuda"), torch.tensor([9, 3, 0, 1, 7])
     found = both(x, lengths)
     wanted = both.cpu()(x.cpu(), lengths) * (torch.arange(9) < lengths[:, None])[..., None]

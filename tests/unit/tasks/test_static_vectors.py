@@ -103,9 +103,7 @@ def test_a_bad_line_is_named_with_file_and_number(write, line, what):
 
 
 def test_a_first_line_without_numbers_is_named(write):
-    with pytest.raises(
-        DataError, match="line 1: no numbers; expected a word, a space and its"
-    ):
+    with pytest.raises(DataError, match="line 1: no numbers; expected a word, a space and its"):
         read_vectors(write("the\ncat 1 2\n"), {"cat"})
 
 

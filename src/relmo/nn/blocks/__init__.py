@@ -1,1 +1,1 @@
-"""What the models of several tasks share."""
+"""Modules that several task models share."""

@@ -1,8 +1,8 @@
 """Scores of tags -> the best sequence of tags: a linear-chain CRF, and Viterbi on its own.
 
-B sentences, T tokens, K tags. A sequence's score is the sum of its tags' scores, of a score for
-each step from one tag to the next, and of one for its first and one for its last tag. Masks are
-true for the first n tokens of each sentence.
+B sentences, T tokens, K tags. The score of a sequence is the sum of the scores of its tags, of the
+transitions between them, of its first tag as a start and of its last tag as an end. Masks are true
+for the first n tokens of each sentence.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from relmo.errors import ConfigError
 from relmo.kernels.device import has_triton
 
 NEVER = -1e4
-"""Score of a step that is not allowed, within the loss: e to that power is 0, yet its gradient is
-a number, which that of -inf is not."""
+"""Score of a forbidden transition in the loss: its exponential is 0, yet its gradient is finite,
+unlike that of -inf."""
 MAX_TAGS = 128
-"""More are not summed by one kernel, whose registers they would overflow."""
+"""Maximum for the Triton kernel, which keeps all tags in registers."""
 
 
 class Crf(nn.Module):
-    """Learns which tag follows which; illegal steps are never decoded.
+    """Learns scores of transitions between tags; forbidden ones are never decoded.
 
     Args:
         num_tags: K.
         allowed: (K + 2, K + 2) true at [before, after] where a tag may follow another; row K is
-            the start of a sentence, column K + 1 its end. None allows all steps.
+            the start of a sentence, column K + 1 its end. None allows all transitions.
     """
 
     allowed: Tensor
@@ -38,7 +38,7 @@ class Crf(nn.Module):
             allowed = torch.ones(K + 2, K + 2, dtype=torch.bool)
         if allowed.shape != (K + 2, K + 2):
             shape = tuple(allowed.shape)
-            raise ConfigError(f"allowed is {shape}; {K} tags, start and end need {(K + 2, K + 2)}")
+            raise ConfigError(f"allowed must be {(K + 2, K + 2)} for {K} tags, got {shape}")
         self.register_buffer("allowed", allowed.bool(), persistent=False)
         self.transitions = nn.Parameter(torch.zeros(K, K))
         self.start = nn.Parameter(torch.zeros(K))
@@ -47,13 +47,13 @@ class Crf(nn.Module):
     def loss(self, scores: Tensor, tags: Tensor, mask: Tensor) -> Tensor:
         """-log p of the tags, (B, T, K), (B, T), (B, T) -> (B,), 0 for a sentence without words.
 
-        What stands in `tags` past a sentence's end does not matter.
+        Tags past the end of a sentence are ignored.
         """
         if scores.shape[1] == 0:
             return _wide(scores).sum((1, 2))
         with torch.autocast(scores.device.type, enabled=False):
             steps = self._steps(NEVER)
-            scores = _wide(scores).masked_fill(~mask.unsqueeze(2), 0)  # padding may hold NaN
+            scores = _wide(scores).masked_fill(~mask.unsqueeze(2), 0)  # padding may be NaN
             losses = _log_sum(scores, mask, *steps) - _path_score(scores, tags, mask, *steps)
             return losses * mask.any(1)
 
@@ -62,12 +62,12 @@ class Crf(nn.Module):
         return viterbi(scores, mask, *self._steps(float("-inf")))
 
     def extra_repr(self) -> str:
-        """Show the number of tags and of steps between them."""
+        """Show the number of tags and of allowed transitions."""
         inner = self.allowed[:-2, :-2]
-        return f"tags={len(self.start)}, allowed={int(inner.sum())} of {inner.numel()} steps"
+        return f"tags={len(self.start)}, allowed={int(inner.sum())} of {inner.numel()} transitions"
 
     def _steps(self, never: float) -> tuple[Tensor, Tensor, Tensor]:
-        """Scores of the steps (K, K), of the first (K,) and of the last tag (K,)."""
+        """Scores of the transitions (K, K), of the first (K,) and of the last tag (K,)."""
         inner, first, last = self.allowed[:-2, :-2], self.allowed[-2, :-2], self.allowed[:-2, -1]
         return (
             _wide(self.transitions).masked_fill(~inner, never),
@@ -88,10 +88,10 @@ def viterbi(
 
     Args:
         scores: (B, T, K) of the tags, of any floating type.
-        mask: (B, T) true where a token stands.
-        transitions: (K, K) score of each step [before, after]; -inf forbids it.
-        start: (K,) score of each tag as the first; 0 unless given.
-        end: (K,) score of each tag as the last; 0 unless given.
+        mask: (B, T) false at padding.
+        transitions: (K, K) score of each transition [before, after]; -inf forbids it.
+        start: (K,) score of each tag as the first; 0 by default.
+        end: (K,) score of each tag as the last; 0 by default.
     """
     B, T, K = scores.shape
     if T == 0:
@@ -101,19 +101,19 @@ def viterbi(
         none = scores.new_zeros(K)
         best = scores[:, 0] + (none if start is None else _wide(start))  # (B, K)
         stay = torch.arange(K, device=scores.device).expand(B, K)
-        backs = []  # (B, K) each: the best tag before each tag
+        backs = []  # (B, K) each: the best predecessor of each tag
         for t in range(1, T):
             there = mask[:, t : t + 1]  # (B, 1)
             value, back = (best.unsqueeze(2) + transitions).max(1)  # (B, K)
             best = torch.where(there, value + scores[:, t], best)
-            backs.append(torch.where(there, back, stay))  # padding hands on what came before
+            backs.append(torch.where(there, back, stay))  # padding keeps the last tag
         value, last = (best + (none if end is None else _wide(end))).max(1)  # (B,)
     _check_legal(value, mask)
     return _follow(last, backs, mask)
 
 
 def _follow(last: Tensor, backs: list[Tensor], mask: Tensor) -> list[list[int]]:
-    """Walk the pointers from each sentence's last tag (B,) to its first."""
+    """Follow the back pointers from each sentence's last tag (B,) to its first."""
     tags = [last]
     for back in reversed(backs):
         tags.append(back.gather(1, tags[-1].unsqueeze(1)).squeeze(1))
@@ -123,12 +123,12 @@ def _follow(last: Tensor, backs: list[Tensor], mask: Tensor) -> list[list[int]]:
 
 
 def _check_legal(value: Tensor, mask: Tensor) -> None:
-    """Raise ConfigError for a sentence all of whose sequences are forbidden."""
+    """Raise ConfigError if all sequences of a sentence are forbidden."""
     is_stuck = torch.isneginf(value) & mask.any(1)
     if is_stuck.any():
         length = int(mask[is_stuck][0].sum())
         raise ConfigError(
-            f"no sequence of {length} tags is allowed; let a tag be first and last, such as O"
+            f"no sequence of {length} tags is allowed; allow a tag as first and last, such as O"
         )
 
 
@@ -146,9 +146,9 @@ def _log_sum(
 def plain_log_sum(
     scores: Tensor, mask: Tensor, transitions: Tensor, start: Tensor, end: Tensor
 ) -> Tensor:
-    """The same, a token at a time."""
-    first, *others = scores.unbind(1)  # slices one by one would each have a gradient of full size
-    total = first + start  # (B, K): of all sequences that end in each tag
+    """The same without a kernel, token by token."""
+    first, *others = scores.unbind(1)  # a slice's gradient would have the full size
+    total = first + start  # (B, K): of all sequences that end in a tag
     for own, there in zip(others, mask.unsqueeze(2).unbind(1)[1:], strict=True):
         longer = torch.logsumexp(total.unsqueeze(2) + transitions, 1) + own
         total = torch.where(there, longer, total)
@@ -167,5 +167,5 @@ def _path_score(
 
 
 def _wide(values: Tensor) -> Tensor:
-    """In float32 at least: sums over long sentences need its digits."""
+    """In float32 at least: sums over long sentences need its precision."""
     return values if values.dtype == torch.float64 else values.float()

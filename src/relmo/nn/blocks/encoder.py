@@ -1,4 +1,4 @@
-"""A bidirectional LSTM over padded sentences, as task models stack them."""
+"""Stacked bidirectional LSTMs or GRUs over padded sentences, the encoder of the task models."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from relmo.kernels.packing import pack
 class VariationalDropout(nn.Module):
     """Drops the same features at every token of a sentence: (B, T, F) -> (B, T, F)."""
 
-    def __init__(self, share: float) -> None:
+    def __init__(self, rate: float) -> None:
         super().__init__()
-        self.share = share
+        self.rate = rate
 
     def forward(self, x: Tensor) -> Tensor:
-        """Drop features, in training."""
-        if not self.training or self.share == 0:
+        """Drop features in training."""
+        if not self.training or self.rate == 0:
             return x
-        kept = torch.empty_like(x[:, :1]).bernoulli_(1 - self.share)  # (B, 1, F)
-        return x * kept / (1 - self.share)
+        kept = torch.empty_like(x[:, :1]).bernoulli_(1 - self.rate)  # (B, 1, F)
+        return x * kept / (1 - self.rate)  # (B, T, F)
 
 
-class Encoder(nn.Module):
-    """Stacked biLSTM: (B, T, E) -> (B, T, 2H), 0 past a sentence's end.
+class RecurrentEncoder(nn.Module):
+    """Stacked biLSTM or biGRU: (B, T, E) -> (B, T, 2H), 0 past the end of a sentence.
 
     Args:
         width: E.
         cell_width: H, of each direction.
-        num_layers: stacked.
+        num_layers: stacked layers.
         dropout: variational, before each layer.
         kind: "lstm" or "gru".
     """
@@ -56,12 +56,12 @@ class Encoder(nn.Module):
         )
         self.dropout = VariationalDropout(dropout)
         for layer in self.layers:
-            initialize_lstm(cast("nn.LSTM", layer))
+            initialize_recurrent(cast("nn.LSTM", layer))
 
     def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
-        """Read sentences whose row b has lengths[b] tokens; lengths (B,) stand on the CPU."""
+        """Encode sentences; row b has lengths[b] tokens, and lengths (B,) are on the CPU."""
         B, T, _ = x.shape
-        order = order_of(lengths, T, x.device)
+        order = token_order(lengths, T, x.device)
         places = to_device(order.ahead, x.device)  # (N,)
         for layer in self.layers:
             h = order.read(layer, take(self.dropout(x), places))  # (N, 2H)
@@ -69,32 +69,32 @@ class Encoder(nn.Module):
         return x  # (B, T, 2H)
 
 
-class Order(NamedTuple):
-    """How the N tokens of a padded batch (B, T) are read."""
+class TokenOrder(NamedTuple):
+    """In which order the N tokens of a padded batch (B, T) are read, and how."""
 
     ahead: Tensor
-    """(N,) their places in the batch, on the CPU."""
+    """(N,) places of the tokens in the batch, on the CPU."""
     behind: Tensor
-    """(N,) the same where each sentence is read from its end."""
+    """(N,) the same for sentences read from their ends."""
     read: Callable[[nn.Module, Tensor], Tensor]
-    """Tokens (N, E) in that order, through a recurrent layer of D directions: (N, D H)."""
+    """Runs tokens (N, E) in that order through a recurrent layer of D directions: (N, D H)."""
 
 
-def order_of(lengths: Tensor, T: int, device: torch.device) -> Order:
-    """The order that is read soonest there, of sentences of these lengths, (B,)."""
+def token_order(lengths: Tensor, T: int, device: torch.device) -> TokenOrder:
+    """The order that is fastest on the device, for sentences of these lengths, (B,)."""
     if has_triton_on(device) and lengths.any():
         return _in_one_kernel(lengths, T, device)
-    plan = pack(lengths.clamp(min=1), T)  # packing wants a token in every row
+    plan = pack(lengths.clamp(min=1), T)  # packing needs a token in every row
     alive = torch.tensor(plan.alive)  # (T,)
 
     def read(layer: nn.Module, tokens: Tensor) -> Tensor:
         return run_packed(layer, PackedSequence(tokens, alive)).data
 
-    return Order(plan.ahead, plan.behind, read)
+    return TokenOrder(plan.ahead, plan.behind, read)
 
 
-def _in_one_kernel(lengths: Tensor, T: int, device: torch.device) -> Order:
-    """Sentence by sentence; one kernel reads them all."""
+def _in_one_kernel(lengths: Tensor, T: int, device: torch.device) -> TokenOrder:
+    """Sentence by sentence, for a kernel that reads all sentences at once."""
     from relmo.kernels.triton_recurrent import recurrent_layer
 
     starts = lengths.cumsum(0) - lengths  # (B,)
@@ -107,14 +107,15 @@ def _in_one_kernel(lengths: Tensor, T: int, device: torch.device) -> Order:
             products, weight, bias = split_layer(cast("nn.LSTM", layer), tokens.float())
             return recurrent_layer(products, weight, bias, where[0], where[1]).flatten(1)
 
-    return Order(row * T + step, row * T + lengths[row] - 1 - step, read)
+    return TokenOrder(row * T + step, row * T + lengths[row] - 1 - step, read)
 
 
 def split_layer(layer: nn.LSTM | nn.GRU, tokens: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """What a layer of D directions makes of tokens (N, E) before any step: (N, D, GH).
+    """Split a layer of D directions and G gates into the products before and in the recurrence.
 
-    And its weights of the step before (D, GH, H), and the bias that stays with them: (D, H) of a
-    GRU's candidate, (D, 0) of an LSTM.
+    Returns the products of the tokens (N, E) with the input weights (N, D, GH), the recurrent
+    weights (D, GH, H), and the bias added in the recurrence: (D, H) of a GRU's candidate, (D, 0) of
+    an LSTM.
     """
     H = layer.hidden_size
     ends = ("", "_reverse") if layer.bidirectional else ("",)
@@ -124,36 +125,36 @@ def split_layer(layer: nn.LSTM | nn.GRU, tokens: Tensor) -> tuple[Tensor, Tensor
     )
     apart = len(inner_bias[0]) - (H if isinstance(layer, nn.GRU) else 0)
     bias = outer_bias + nn.functional.pad(inner_bias[:, :apart], (0, len(inner_bias[0]) - apart))
-    products = nn.functional.linear(tokens, outer.flatten(0, 1), bias.flatten())
+    products = nn.functional.linear(tokens, outer.flatten(0, 1), bias.flatten())  # (N, D GH)
     return products.view(len(tokens), len(ends), -1), inner, inner_bias[:, apart:]
 
 
 def take(x: Tensor, places: Tensor) -> Tensor:
     """The tokens at N places of a padded batch: (B, T, E) -> (N, E).
 
-    One copy for all of them, where torch's own packing makes one for each step.
+    This is one copy, while torch's own packing makes one per step.
     """
-    return x.flatten(0, 1).index_select(0, places)
+    return x.flatten(0, 1).index_select(0, places)  # (N, E)
 
 
 def put(tokens: Tensor, places: Tensor, B: int, T: int) -> Tensor:
-    """Tokens back at their N places of a padded batch, 0 elsewhere: (N, F) -> (B, T, F)."""
-    padded = tokens.new_zeros(B * T, tokens.shape[1])
+    """The tokens back at their N places of a padded batch, 0 elsewhere: (N, F) -> (B, T, F)."""
+    padded = tokens.new_zeros(B * T, tokens.shape[1])  # (B T, F)
     return padded.index_copy(0, places, tokens).view(B, T, -1)
 
 
 def run_packed(layer: nn.Module, packed: PackedSequence) -> PackedSequence:
-    """What a recurrent layer makes of packed sentences, in float32.
+    """Run a recurrent layer on packed sentences in float32.
 
-    Autocast to bfloat16 would give cuDNN float16 instead, in which small gradients become 0.
+    Under bfloat16 autocast, cuDNN would use float16, in which small gradients become 0.
     """
     with torch.autocast(packed.data.device.type, enabled=False):
         found: PackedSequence = layer(packed._replace(data=packed.data.float()))[0]
     return found
 
 
-def initialize_lstm(layer: nn.LSTM) -> None:
-    """Orthogonal recurrences; an LSTM's forget gates begin open."""
+def initialize_recurrent(layer: nn.LSTM) -> None:
+    """Make the recurrence orthogonal and open an LSTM's forget gates."""
     for name, weight in layer.named_parameters():
         if "weight_hh" in name:
             for gate in weight.data.chunk(weight.shape[0] // layer.hidden_size):

@@ -1,4 +1,4 @@
-"""Layers that see one vector at a time: a linear map with a ReLU, and maxout."""
+"""Layers that transform each vector on its own: a linear map with a ReLU, and maxout."""
 
 from __future__ import annotations
 
@@ -10,21 +10,19 @@ from relmo.errors import ConfigError
 
 Norm = Literal["batch", "layer"]
 FEWEST = 4
-"""Values of a vector that are normalised over it: of fewer, little but their order is left."""
+"""Minimum size for layer normalization, which leaves little of fewer values but their order."""
 
 
 class Maxout(nn.Module):
-    """Of several linear maps the largest, feature by feature: (B, F) -> (B, G).
-
-    The maps' values are normalised; what comes out is thinned out.
+    """The maximum of several normalized linear maps, feature by feature: (B, F) -> (B, G).
 
     Args:
         width: F.
         output_width: G.
-        pieces: linear maps to choose from.
-        dropout: share of the features dropped.
-        norm: over what the values are normalised: each feature over the batch (batch; later over
-            what training saw), or each vector over its features (layer).
+        pieces: number of linear maps.
+        dropout: on the output.
+        norm: normalizes each feature over the batch (batch; outside training by the running
+            statistics), or each vector over its features (layer).
     """
 
     def __init__(
@@ -35,21 +33,21 @@ class Maxout(nn.Module):
         values = output_width * pieces
         if norm == "layer" and values < FEWEST:
             raise ConfigError(
-                f"{values} values of a maxout layer are too few to be normalised by vector; "
-                f"{FEWEST} are needed: lower reduction, or choose maxout_norm batch"
+                f"a maxout layer of {values} values is too narrow for layer normalization, which "
+                f"needs {FEWEST}; lower reduction, or use maxout_norm batch"
             )
         self.maps = nn.Linear(width, values, bias=False)
         self.norm = nn.BatchNorm1d(values) if norm == "batch" else nn.LayerNorm(values)
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor) -> Tensor:
-        """The largest of the pieces."""
+        """The maximum of the pieces."""
         found = self._normalized(self.maps(x).float())  # (B, G * pieces)
         largest: Tensor = self.dropout(found.view(len(x), -1, self.pieces).amax(-1))
         return largest  # (B, G)
 
     def _normalized(self, x: Tensor) -> Tensor:
-        """With mean 0 and variance 1; one example alone has no variance, so the running one."""
+        """(B, G * pieces) normalized; a batch of one by the running statistics."""
         norm = self.norm
         if isinstance(norm, nn.BatchNorm1d) and self.training and len(x) == 1:
             return nn.functional.batch_norm(
@@ -60,7 +58,7 @@ class Maxout(nn.Module):
 
 
 def rectified(width: int, output_width: int) -> nn.Sequential:
-    """A linear map and a ReLU, begun so that what goes through keeps its size."""
+    """A linear map and a ReLU, initialized to preserve the scale of activations."""
     linear = nn.Linear(width, output_width)
     nn.init.kaiming_uniform_(linear.weight, nonlinearity="relu")
     nn.init.zeros_(linear.bias)

@@ -1,8 +1,8 @@
-"""Spans of a text: all up to a width, a layer over every one of them, and the best of them.
+"""Spans of a text: all up to a maximum width, a layer over all of them, and the best of them.
 
-N tokens, W the greatest width, S spans, F features. All spans are a grid (N, W): at row i and
-column w stands the span of the tokens i … i + w. What a span is made of: its first token, its last
-token, the tokens in it weighted by attention (its head), and its width.
+N tokens, W maximum width, S spans, F features. All spans form a grid (N, W): row i and column w is
+the span of the tokens i … i + w. A span is represented by its first token, its last token, the
+attention-weighted mean of its tokens (its head), and its width.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from torch import Tensor, nn
 from torch.nn.functional import embedding
 
 POOL = 5
-"""Spans looked at for each span to be kept."""
-FAR_BELOW = -60.0
-"""No weight of attention is smaller than e to this power times the largest near it, so that no
-span is without any."""
+"""Candidates considered per span to be kept."""
+LOG_FLOOR = -60.0
+"""Lower bound of the log of an attention weight relative to the largest of its row, so that no span
+has only zero weights."""
 
 
 def windows(x: Tensor, max_width: int) -> Tensor:
@@ -25,50 +25,50 @@ def windows(x: Tensor, max_width: int) -> Tensor:
 
 
 def spans_within(sentence_of: Tensor, max_width: int) -> Tensor:
-    """Which spans of the grid do not leave their sentence: numbers (N,) -> true where so (N, W)."""
-    number = sentence_of + 1  # 0 stands past the end
+    """Which spans of the grid stay within a sentence: sentence numbers (N,) -> (N, W) bool."""
+    number = sentence_of + 1  # 0 is past the end of the text
     return windows(number, max_width) == number[:, None]
 
 
 def heads_of_all(values: Tensor, attention: Tensor, fits: Tensor) -> Tensor:
-    """The mean of the values in every span, weighted by softmax of the attention: (N, W, F).
+    """The mean of the values of every span, weighted by the softmax of the attention: (N, W, F).
 
-    A wider span adds one token to the sums of a narrower one, so all of them cost as much as the
-    grid has cells.
+    A wider span adds one token to the sums of a narrower one, so the cost is linear in the number
+    of spans.
 
     Args:
         values: (N, F).
         attention: (N,) scores of the tokens.
-        fits: (N, W) which spans are wanted; in a row the narrower ones.
+        fits: (N, W) which spans exist; in each row the narrower ones.
     """
     W = fits.shape[1]
     scores = windows(attention.float(), W)  # (N, W)
     top = scores.masked_fill(~fits, float("-inf")).amax(1, keepdim=True)  # (N, 1)
-    weights = (scores - top).clamp(FAR_BELOW, 0).exp()
+    weights = (scores - top).clamp(LOG_FLOOR, 0).exp()  # (N, W)
     sums = (windows(values.float(), W) * weights.unsqueeze(2)).cumsum(1)  # (N, W, F)
-    return sums / weights.cumsum(1).unsqueeze(2)
+    return sums / weights.cumsum(1).unsqueeze(2)  # (N, W, F)
 
 
 def heads_of(values: Tensor, attention: Tensor, first: Tensor, last: Tensor, W: int) -> Tensor:
-    """The same of chosen spans alone: (N, F), (N,), (S,), (S,) -> (S, F)."""
+    """The same for selected spans: (N, F), (N,), (S,), (S,) -> (S, F)."""
     places = first[:, None] + torch.arange(W, device=first.device)  # (S, W)
-    inside = places <= last[:, None]
+    inside = places <= last[:, None]  # (S, W)
     places = places.clamp(max=len(values) - 1)
     scores = attention.float()[places].masked_fill(~inside, float("-inf"))  # (S, W)
-    inner = embedding(places, values)  # (S, W, F); quicker back than values[places]
+    inner = embedding(places, values)  # (S, W, F); faster backward than values[places]
     return torch.einsum("sw,swf->sf", torch.softmax(scores, 1), inner.float())
 
 
 class SpanLayer(nn.Module):
-    """A linear layer on [first; last; head; width] of every span, made from its parts.
+    """A linear layer on [first; last; head; width] of every span, computed in parts.
 
-    The parts are multiplied token by token before they are put together: for N tokens rather than
-    N * W spans. The outcome is that of `nn.Linear` on the whole.
+    The weights are applied to N tokens, before these are combined, rather than to N * W spans. The
+    result is that of `nn.Linear` on the concatenation.
 
     Args:
         end_width: of the vectors of a span's first and last token.
-        head_width: of those that attention looks at.
-        feature_width: of a width's vector.
+        head_width: of the vectors that attention averages.
+        feature_width: of the embedding of a span's width.
         output_width: F.
     """
 
@@ -84,14 +84,14 @@ class SpanLayer(nn.Module):
     def forward(
         self, ends: Tensor, heads: Tensor, attention: Tensor, widths: Tensor, fits: Tensor
     ) -> Tensor:
-        """Outputs of the whole grid, (N, W, F); what stands where `fits` is false means nothing.
+        """Outputs for the whole grid, (N, W, F), undefined where `fits` is false.
 
         Args:
-            ends: (N, ·) of first and last tokens.
-            heads: (N, ·) of tokens inside.
+            ends: (N, ·) vectors of first and last tokens.
+            heads: (N, ·) vectors of the tokens in a span.
             attention: (N,) scores of the tokens.
-            widths: (W, ·) one vector per width.
-            fits: (N, W) which spans there are.
+            widths: (W, ·) embeddings of widths.
+            fits: (N, W) which spans exist.
         """
         head = heads_of_all(self.head(heads), attention, fits)  # (N, W, F)
         last = windows(self.last(ends), fits.shape[1])  # (N, W, F)
@@ -101,15 +101,17 @@ class SpanLayer(nn.Module):
 
 @torch.no_grad()
 def best_spans(scores: Tensor, first: Tensor, last: Tensor, num_kept: int) -> Tensor:
-    """Numbers of the best spans, (S,) -> at most (num_kept,), none crossing another.
+    """Indices of the best spans, (S,) -> at most (num_kept,), none crossing another.
 
-    From the best score down, a span is taken unless it crosses one that was taken: both overlap
-    and neither holds the other. They are given in the order of the text. Only the POOL * num_kept
-    best are looked at; where these cross too often, fewer than num_kept are found.
+    In descending order of scores, a span is kept unless it crosses one that was kept: the two
+    overlap and neither contains the other. Indices are in text order. Only the POOL * num_kept best
+    are considered; if too many of these cross, fewer than num_kept are kept.
     """
     order = torch.sort(scores, descending=True, stable=True).indices[: POOL * num_kept]  # (M,)
     a, b = first[order], last[order]
-    is_left = (a[:, None] < a) & (a <= b[:, None]) & (b[:, None] < b)  # (M, M) overlaps on the left
+    is_left = (
+        (a[:, None] < a) & (a <= b[:, None]) & (b[:, None] < b)
+    )  # (M, M): overlaps on the left
     crosses = is_left | is_left.T
     taken = order[_greedy(crosses)][:num_kept]
     place = first[taken] * (last.max() + 1) + last[taken] if len(taken) else taken
@@ -117,16 +119,16 @@ def best_spans(scores: Tensor, first: Tensor, last: Tensor, num_kept: int) -> Te
 
 
 def _greedy(conflicts: Tensor) -> Tensor:
-    """Which of M things are taken, one after the other unless it conflicts with one before: (M,).
+    """Which of M items are kept, in order, if each excludes later ones it conflicts with: (M,).
 
-    Whether each is taken follows from those before it. All are asked again and again what follows
-    from the last round's answers: after n rounds the first n are right at the latest, after some
-    ten nothing changes any more.
+    Whether an item is kept depends on earlier ones alone. All items are decided at once from the
+    decisions of the previous round: after n rounds at least the first n are final, and after about
+    ten nothing changes anymore.
     """
-    before = conflicts.tril(-1).float()  # (M, M) at [i, j]: j comes first and forbids i
-    taken = before.new_ones(len(before))
+    before = conflicts.tril(-1).float()  # (M, M) at [i, j]: j is earlier and excludes i
+    taken = before.new_ones(len(before))  # (M,)
     while True:
-        anew = (before @ taken == 0).float()
+        anew = (before @ taken == 0).float()  # (M,)
         if torch.equal(anew, taken):
             return taken.bool()
         taken = anew

@@ -2,38 +2,38 @@
 
     score(count(gold_of_one, predicted_of_one) + count(gold_of_other, predicted_of_other)).mean_f1
 
-Every measure is a recall and a precision, each a quotient of two sums; over documents, numerators
-and denominators are summed before they are divided. A quotient without a denominator is 0. All
-four measures follow from how many mentions each true and each predicted cluster share:
+Every measure has a recall and a precision, each a quotient of two sums; over documents, numerators
+and denominators are summed before the division. A quotient with denominator 0 is 0. All four
+measures follow from how many mentions each gold and each predicted cluster share:
 
-- MUC counts links: a cluster of n mentions needs n - 1, and keeps one less per piece it is in.
-  Singletons have none.
-- B³ asks of each mention how much of its cluster it is together with.
-- CEAFφ4 pairs clusters one to one, for the greatest sum of 2 |shared| / (|true| + |predicted|).
+- MUC counts links: a cluster of n mentions has n - 1, and loses one per additional piece it is
+  split into. Singletons have none.
+- B³ measures for each mention the share of its cluster that it is together with.
+- CEAFφ4 pairs clusters one to one, with the maximum sum of 2 |shared| / (|gold| + |predicted|).
 - mentions: how many are found at all.
 
-A mention given in several clusters belongs to the first.
+A mention in several clusters belongs to the first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-Mention: TypeAlias = tuple[int, int]
-Clusters: TypeAlias = Iterable[Iterable[Mention]]
-Numbers: TypeAlias = NDArray[np.float64]
+from relmo.tasks.coref.data import Mention
+
+Clusters = Iterable[Iterable[Mention]]
+Numbers = NDArray[np.float64]
 
 MEASURES = ("muc", "b_cubed", "ceaf", "mentions")
 
 
 @dataclass(frozen=True, slots=True)
-class Quality:
-    """One measure, in percent."""
+class MeasureScore:
+    """Scores of one measure, in percent."""
 
     precision: float
     recall: float
@@ -42,26 +42,26 @@ class Quality:
 
 @dataclass(frozen=True, slots=True)
 class CorefScore:
-    """All measures of some documents."""
+    """Scores of all measures."""
 
-    muc: Quality
-    b_cubed: Quality
-    ceaf: Quality
-    mentions: Quality
+    muc: MeasureScore
+    b_cubed: MeasureScore
+    ceaf: MeasureScore
+    mentions: MeasureScore
     mean_f1: float
     """Of the first three."""
 
 
 def evaluate(gold: Sequence[Clusters], predicted: Sequence[Clusters]) -> CorefScore:
-    """Score the predicted clusters of documents against the true ones, in the same order."""
+    """Score the predicted clusters of documents against the gold ones, in the same order."""
     pairs = zip(gold, predicted, strict=True)
     return score(sum((count(*pair) for pair in pairs), start=np.zeros((len(MEASURES), 4))))
 
 
 def count(gold: Clusters, predicted: Clusters) -> Numbers:
-    """(4, 4) sums of one document; those of several add up.
+    """(4, 4) counts of one document, which are summed over documents.
 
-    A row per measure; in it the numerator and denominator of recall, then of precision.
+    A row per measure: numerator and denominator of recall, then of precision.
     """
     ours, theirs = partition(predicted), partition(gold)
     shared = _shared(theirs, ours)  # (G, P)
@@ -81,10 +81,10 @@ def count(gold: Clusters, predicted: Clusters) -> Numbers:
 
 
 def score(counts: Numbers) -> CorefScore:
-    """The measures of summed counts, (4, 4)."""
+    """The scores of summed counts, (4, 4)."""
     recall, precision = _quotients(counts)
     columns = (precision.tolist(), recall.tolist(), f1(counts).tolist())
-    muc, b_cubed, ceaf, mentions = (Quality(*row) for row in zip(*columns, strict=True))
+    muc, b_cubed, ceaf, mentions = (MeasureScore(*row) for row in zip(*columns, strict=True))
     return CorefScore(muc, b_cubed, ceaf, mentions, float(mean_f1(counts)))
 
 
@@ -100,7 +100,7 @@ def f1(counts: Numbers) -> Numbers:
 
 
 def partition(clusters: Clusters) -> list[list[Mention]]:
-    """Clusters that share no mention: each stays in the first that holds it; none is empty."""
+    """Disjoint clusters: each mention stays in its first one, and empty ones are dropped."""
     seen: set[Mention] = set()
     found: list[list[Mention]] = []
     for cluster in clusters:
@@ -111,10 +111,10 @@ def partition(clusters: Clusters) -> list[list[Mention]]:
 
 
 def best_pairs(values: Numbers) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Rows and columns of the pairs, one to one, whose values (R, C) have the greatest sum.
+    """Rows and columns of the one-to-one pairs whose values (R, C) have the maximum sum.
 
-    Rows are taken in one by one, each by the cheapest chain of changes to the pairs before it
-    (the Hungarian algorithm with shortest paths, R² C steps at most).
+    The Hungarian algorithm with shortest augmenting paths: rows are added one by one, in at most
+    R² C steps.
     """
     if values.shape[0] > values.shape[1]:
         columns, rows = best_pairs(values.T)
@@ -123,19 +123,19 @@ def best_pairs(values: Numbers) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     prices = np.zeros(C)
     row_of = np.full(C, -1)
     for row in range(R):
-        _take_in(row, -values, prices, row_of)
+        _add_row(row, -values, prices, row_of)
     columns = np.flatnonzero(row_of >= 0)
     return row_of[columns], columns
 
 
-def _take_in(row: int, costs: Numbers, prices: Numbers, row_of: NDArray[np.int64]) -> None:
-    """Give the row a column, moving other rows where that is cheaper; changes prices and row_of."""
+def _add_row(row: int, costs: Numbers, prices: Numbers, row_of: NDArray[np.int64]) -> None:
+    """Assign a column to the row, moving other rows if cheaper; updates prices and row_of."""
     C = len(prices)
-    lengths, came_from = np.full(C, np.inf), np.full(C, -1)  # of the shortest path to each column
+    lengths, came_from = np.full(C, np.inf), np.full(C, -1)  # shortest path to each column
     is_done = np.zeros(C, dtype=bool)
     column, length, here = -1, 0.0, row
     while True:
-        # What a column costs the row here, beyond what the row pays for the one it has.
+        # Cost of a column for the current row, relative to the column it has.
         base = 0.0 if column < 0 else costs[here, column] - prices[column]
         steps = length + costs[here] - prices - base
         is_better = ~is_done & (steps < lengths)
@@ -153,7 +153,7 @@ def _take_in(row: int, costs: Numbers, prices: Numbers, row_of: NDArray[np.int64
 
 
 def _shared(gold: list[list[Mention]], predicted: list[list[Mention]]) -> Numbers:
-    """(G, P) mentions that each true and each predicted cluster have in common."""
+    """(G, P) number of mentions that gold and predicted clusters have in common."""
     cluster_of = {mention: j for j, cluster in enumerate(predicted) for mention in cluster}
     shared = np.zeros((len(gold), len(predicted)))
     for i, cluster in enumerate(gold):
@@ -171,5 +171,5 @@ def _quotients(counts: Numbers) -> tuple[Numbers, Numbers]:
 
 
 def _divide(above: Numbers, below: Numbers) -> Numbers:
-    """The quotient, 0 where nothing stands below."""
+    """The quotient, 0 where the denominator is 0."""
     return np.divide(above, below, out=np.zeros_like(above), where=below > 0)

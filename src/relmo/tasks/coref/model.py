@@ -1,107 +1,88 @@
-"""Span ranking: tokens -> all spans -> those that may be mentions -> their antecedents.
+"""Span ranking: tokens -> all spans -> candidate mentions -> their antecedents.
 
     sentences (B, T) -> [static; letters; ELMo] (N, E) -> biLSTM per sentence (N, 2H)
     -> mention scores of all spans (N, W) -> the best S, none crossing -> antecedents (S, A)
 
-N tokens of one document, W the greatest width of a span. After Lee et al. (2017), "End-to-end
-neural coreference resolution"; antecedents.py has the second half.
+    s(i, j) = mention(i) + mention(j) + rough(i, j) + fine(i, j);     s(i, none) = 0
+
+N tokens of one document, W maximum width of a span, S spans in text order, A antecedents per span,
+G width of a span's vector. After Lee et al. (2017), "End-to-end neural coreference resolution". The
+rough score is that of Lee et al. (2018), bilinear plus a distance term: one product scores all
+pairs and finds antecedents beyond the nearest A spans.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import binary_cross_entropy_with_logits
+from torch.nn.functional import binary_cross_entropy_with_logits, embedding
 
+from relmo.config import Count, DropoutRate, NonNegative, Positive, Settings
 from relmo.errors import ConfigError
-from relmo.nn.blocks.encoder import Encoder
+from relmo.nn.blocks.encoder import RecurrentEncoder
 from relmo.nn.blocks.spans import SpanLayer, best_spans, heads_of, spans_within
-from relmo.tasks.coref.antecedents import (
-    Antecedents,
-    clusters_of,
-    hidden_layers,
-    marginal_loss,
-)
-from relmo.tasks.coref.data import Cluster
+from relmo.tasks.coref.data import Cluster, Mention
 from relmo.tasks.inputs import TokenBatch, TokenInput
-from relmo.train.trainer import check_whole
 
-SINGLETONS = ("auto", "keep", "drop")
-LEAST = {
-    "cell_width": 1, "num_layers": 1, "hidden_width": 1, "feature_width": 1, "max_width": 1,
-    "max_antecedents": 1,
-}  # fmt: skip
-"""Settings that are whole numbers, and from where on."""
+DISTANCES = (1, 2, 3, 4, 5, 8, 16, 32, 64)
+"""Lower bounds of the distance buckets, in spans; bucket 0 is below the first."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class CorefSettings:
-    """The model's shape."""
+class CorefSettings(Settings):
+    """Settings of the model."""
 
-    cell_width: int = 200
-    num_layers: int = 1
-    dropout: float = 0.4
+    cell_width: Count = 200
+    num_layers: Count = 1
+    dropout: DropoutRate = 0.4
     """Before each layer of the encoder, and after it."""
-    hidden_width: int = 150
-    """Of the two hidden layers of mention scores and of antecedents' scores."""
-    hidden_dropout: float = 0.2
-    feature_width: int = 20
-    """Of the vectors of a span's width, of a distance and of a genre."""
-    max_width: int = 30
-    """Tokens of a span; wider mentions are never found."""
-    spans_per_token: float = 0.4
-    """Spans that are looked at as mentions."""
-    max_antecedents: int = 50
-    mention_weight: float = 1.0
-    """Of the loss by which mention scores learn from the mentions themselves; at 0 they learn from
-    links alone, as in the paper."""
+    hidden_width: Count = 150
+    """Width of the two hidden layers of mention scores and of antecedent scores."""
+    hidden_dropout: DropoutRate = 0.2
+    feature_width: Count = 20
+    """Width of the embeddings of a span's width, of a distance and of a genre."""
+    max_width: Count = 30
+    """Maximum tokens of a span; wider mentions are never found."""
+    spans_per_token: Positive = 0.4
+    """Number of spans kept as candidate mentions, per token."""
+    max_antecedents: Count = 50
+    mention_weight: NonNegative = 1.0
+    """Weight of the loss of mention scores against the gold mentions; at 0 they learn from links
+    alone, as in the paper."""
     singletons: Literal["auto", "keep", "drop"] = "auto"
-    """Whether a mention may be alone in its cluster; by the training data unless said."""
-
-    def __post_init__(self) -> None:
-        if self.singletons not in SINGLETONS:
-            raise ConfigError(
-                f"singletons is {self.singletons!r}; choose one of {', '.join(SINGLETONS)}"
-            )
-        check_whole(self, LEAST)
-        for name in ("dropout", "hidden_dropout"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ConfigError(f"{name} is {getattr(self, name)}; a share below 1 is needed")
-        if not self.spans_per_token > 0:
-            raise ConfigError(f"spans_per_token is {self.spans_per_token}; it must be above 0")
-        if self.mention_weight < 0:
-            raise ConfigError(f"mention_weight is {self.mention_weight}; it cannot be negative")
+    """Whether a mention may be alone in its cluster; "auto" follows the training data."""
 
 
 class Ranking(NamedTuple):
-    """What the model makes of a document."""
+    """The candidate mentions of a document and their antecedents."""
 
     mentions: Tensor
-    """(N, W) scores of all spans, float32: above 0 it is a mention."""
+    """(N, W) scores of all spans, float32; a span with a score above 0 is a mention."""
     fits: Tensor
-    """(N, W) true where the span stays in its sentence."""
+    """(N, W) whether the span stays within its sentence."""
     first: Tensor
-    """(S,) first token of each span that was kept."""
+    """(S,) first token of each kept span."""
     last: Tensor
     """(S,) its last token."""
     antecedents: Tensor
-    """(S, A) numbers of earlier spans that were kept."""
+    """(S, A) indices of earlier kept spans."""
     scores: Tensor
-    """(S, A) of these, float32; -inf where there is none. Having none has score 0."""
+    """(S, A) scores of these, float32; -inf where there is none. No antecedent has score 0."""
 
 
 class CorefModel(nn.Module):
-    """Finds the mentions of a document and which of them mean the same.
+    """Finds the mentions of a document and clusters those that corefer.
 
     Args:
-        settings: the shape.
+        settings: of the model.
         tokens: makes token vectors.
-        num_genres: of documents.
-        keeps_singletons: whether mentions stand alone where nothing is linked with them.
+        num_genres: genres of documents.
+        keeps_singletons: whether a mention without links is a cluster of its own.
     """
 
     def __init__(
@@ -110,12 +91,12 @@ class CorefModel(nn.Module):
         super().__init__()
         if keeps_singletons and not settings.mention_weight:
             raise ConfigError(
-                "mentions alone in their clusters are learned from themselves: give mention_weight "
-                "above 0, or singletons='drop'"
+                "singletons are learned from the loss of mentions: set mention_weight above 0, or "
+                "singletons='drop'"
             )
         self.settings, self.tokens, self.keeps_singletons = settings, tokens, keeps_singletons
         s = settings
-        self.encoder = Encoder(tokens.width, s.cell_width, s.num_layers, s.dropout)
+        self.encoder = RecurrentEncoder(tokens.width, s.cell_width, s.num_layers, s.dropout)
         self.dropout = nn.Dropout(s.dropout)
         end_width = self.encoder.width + tokens.extra_width
         self.attention = nn.Linear(end_width, 1)
@@ -128,10 +109,10 @@ class CorefModel(nn.Module):
         )
 
     def forward(self, batch: TokenBatch, genre: Tensor) -> Ranking:
-        """Rank the antecedents of a document whose sentences are the batch."""
+        """Rank the antecedents in a document whose sentences are the batch."""
         x, h = self._read(batch)  # (N, E), (N, F)
         B = len(batch.mask)
-        rows = torch.arange(B, device=h.device)[:, None].expand(batch.mask.shape)
+        rows = torch.arange(B, device=h.device)[:, None].expand(batch.mask.shape)  # (B, T)
         fits = spans_within(rows[batch.mask], self.settings.max_width)  # (N, W)
         attention = self.attention(h).squeeze(1)  # (N,)
         hidden = self.mention_layer(h, x, attention, self.widths.weight, fits)  # (N, W, ·)
@@ -143,19 +124,19 @@ class CorefModel(nn.Module):
         return Ranking(mentions, fits, first, last, antecedents, scores)
 
     def loss(self, batch: TokenBatch, genre: Tensor, groups: Tensor) -> Tensor:
-        """Mean loss of the spans that are kept, and the mixes' penalty.
+        """Mean loss of the kept spans, plus the penalty of the mixes.
 
         Args:
             batch: sentences of a document.
-            genre: () its number.
-            groups: (N, W) number of the cluster that a span is a mention of; 0 is no mention.
+            genre: () number of the document's genre.
+            groups: (N, W) number of each span's cluster; 0 is not a mention.
         """
         found = self(batch, genre)
         group = groups[found.first, found.last - found.first]  # (S,)
         is_right = (group[found.antecedents] == group[:, None]) & (group > 0)[:, None]  # (S, A)
         is_right &= found.scores > float("-inf")
         links = marginal_loss(found.scores, is_right).mean()
-        wanted = (groups > 0).float()
+        wanted = (groups > 0).float()  # (N, W)
         errors = binary_cross_entropy_with_logits(found.mentions, wanted, reduction="none")
         mentions = (errors * found.fits).sum() / len(group)
         total: Tensor = links + self.settings.mention_weight * mentions + self.tokens.penalty()
@@ -165,16 +146,16 @@ class CorefModel(nn.Module):
         """The clusters of a document."""
         found = self(batch, genre)
         score, place = found.scores.max(1)  # (S,)
-        link = found.antecedents.gather(1, place[:, None]).squeeze(1)
+        link = found.antecedents.gather(1, place[:, None]).squeeze(1)  # (S,)
         link = link.masked_fill(score <= 0, -1)
-        is_mention = found.mentions[found.first, found.last - found.first] > 0
+        is_mention = found.mentions[found.first, found.last - found.first] > 0  # (S,)
         spans = list(zip(found.first.tolist(), found.last.tolist(), strict=True))
         alone = (is_mention & self.keeps_singletons).tolist()
         return clusters_of(spans, link.tolist(), alone)
 
     def _read(self, batch: TokenBatch) -> tuple[Tensor, Tensor]:
-        """Vectors of all tokens in a row, before the encoder (N, E) and after it (N, F)."""
-        row = _in_a_row(batch)
+        """Vectors of all tokens, before the encoder (N, E) and after it (N, F)."""
+        row = _as_one_sentence(batch)
         x = self.tokens(row)  # (1, N, E)
         padded = x.new_zeros(*batch.mask.shape, x.shape[2])  # (B, T, E)
         padded[batch.mask] = x[0]
@@ -184,14 +165,137 @@ class CorefModel(nn.Module):
 
     def _keep(self, mentions: Tensor, fits: Tensor) -> tuple[Tensor, Tensor]:
         """First and last tokens (S,) of the best spans."""
-        first, width = fits.nonzero(as_tuple=True)
+        first, width = fits.nonzero(as_tuple=True)  # all spans
         num_kept = math.ceil(self.settings.spans_per_token * len(fits))
         kept = best_spans(mentions[fits], first, first + width, num_kept)
         return first[kept], (first + width)[kept]
 
 
-def _in_a_row(batch: TokenBatch) -> TokenBatch:
-    """All tokens of the batch as one sentence: padding, of which documents have much, costs."""
+class Antecedents(nn.Module):
+    """Ranks the earlier spans of each span: a rough score of all pairs, a fine one of the best.
+
+    Args:
+        width: G.
+        hidden_width: of the two layers of the fine score.
+        feature_width: of the embeddings of a distance and of a genre.
+        num_genres: genres of documents; one more stands for all others.
+        max_antecedents: maximum of A.
+        dropout: in the hidden layers.
+    """
+
+    bounds: Tensor
+
+    def __init__(
+        self,
+        width: int,
+        hidden_width: int,
+        feature_width: int,
+        num_genres: int,
+        max_antecedents: int,
+        dropout: float,
+    ) -> None:
+        super().__init__()
+        self.max_antecedents = max_antecedents
+        self.bilinear = nn.Linear(width, width, bias=False)
+        self.register_buffer("bounds", torch.tensor(DISTANCES), persistent=False)
+        self.rough_distance = nn.Embedding(len(DISTANCES) + 1, 1)
+        self.distance = nn.Embedding(len(DISTANCES) + 1, feature_width)
+        self.genre = nn.Embedding(num_genres + 1, feature_width)
+        # A layer on [g_i; g_j; g_i * g_j; features], split so that g_i and g_j cost S, not S * A.
+        self.this = nn.Linear(width, hidden_width)
+        self.that = nn.Linear(width, hidden_width, bias=False)
+        self.both = nn.Linear(width, hidden_width, bias=False)
+        self.features = nn.Linear(2 * feature_width, hidden_width, bias=False)
+        self.top = hidden_layers(hidden_width, dropout)
+        nn.init.zeros_(self.rough_distance.weight)
+        nn.init.normal_(self.bilinear.weight, std=0.1 / width**0.5)
+
+    def forward(self, g: Tensor, mentions: Tensor, genre: Tensor) -> tuple[Tensor, Tensor]:
+        """Indices of each span's antecedents (S, A), and scores (S, A) in float32.
+
+        A score is -inf where there are fewer than A earlier spans.
+
+        Args:
+            g: (S, G) vectors of the spans.
+            mentions: (S,) mention scores.
+            genre: () number of the document's genre.
+        """
+        rough = self._rough(g) + mentions[:, None] + mentions  # (S, S)
+        is_earlier = torch.ones_like(rough, dtype=torch.bool).tril(-1)  # (S, S)
+        rough = rough.masked_fill(~is_earlier, float("-inf"))
+        best, numbers = rough.topk(min(self.max_antecedents, len(g)), 1)  # (S, A)
+        return numbers, best + self._fine(g, numbers, genre)
+
+    def _rough(self, g: Tensor) -> Tensor:
+        """Scores of all pairs, (S, S)."""
+        pairs = (self.bilinear(g) @ g.T).float()  # (S, S)
+        steps = torch.arange(len(g), device=g.device)
+        back = self._bucket(steps[:, None] - steps)  # (S, S)
+        found: Tensor = pairs + self.rough_distance(back).squeeze(2)
+        return found
+
+    def _fine(self, g: Tensor, numbers: Tensor, genre: Tensor) -> Tensor:
+        """Scores of the selected pairs, (S, A)."""
+        S, A = numbers.shape
+        back = torch.arange(S, device=g.device)[:, None] - numbers  # (S, A)
+        distance = self.distance(self._bucket(back))  # (S, A, ·)
+        features = torch.cat([distance, self.genre(genre).expand(S, A, -1)], -1)  # (S, A, ·)
+        # embedding(), not g[numbers]: its backward is twice as fast when rows repeat.
+        hidden = self.this(g).unsqueeze(1) + embedding(numbers, self.that(g))  # (S, A, ·)
+        hidden = hidden + self.both(g.unsqueeze(1) * embedding(numbers, g))
+        hidden = hidden + self.features(features)
+        found: Tensor = self.top(hidden).squeeze(-1).float()
+        return found
+
+    def _bucket(self, back: Tensor) -> Tensor:
+        """Buckets 0 to 9 of distances; spans that are not earlier have 0."""
+        return torch.bucketize(back, self.bounds, right=True)
+
+
+def hidden_layers(width: int, dropout: float) -> nn.Sequential:
+    """What follows a first linear layer: its ReLU, a second layer, and a score."""
+    return nn.Sequential(
+        nn.ReLU(), nn.Dropout(dropout),
+        nn.Linear(width, width), nn.ReLU(), nn.Dropout(dropout),
+        nn.Linear(width, 1),
+    )  # fmt: skip
+
+
+def marginal_loss(scores: Tensor, is_right: Tensor) -> Tensor:
+    """-log of the total probability of all correct antecedents, (S, A), (S, A) -> (S,).
+
+    If none is correct, the correct choice is no antecedent, with score 0.
+    """
+    none = scores.new_zeros(len(scores), 1)
+    scores = torch.cat([none, scores], 1)  # (S, A + 1)
+    is_right = torch.cat([~is_right.any(1, keepdim=True), is_right], 1)  # (S, A + 1)
+    right = scores.masked_fill(~is_right, float("-inf"))  # (S, A + 1)
+    return torch.logsumexp(scores, 1) - torch.logsumexp(right, 1)
+
+
+def clusters_of(
+    spans: Sequence[Mention], links: Sequence[int], stands_alone: Sequence[bool]
+) -> tuple[Cluster, ...]:
+    """The clusters that links form, in the order of their first mentions.
+
+    Args:
+        spans: in text order.
+        links: index of each span's antecedent; -1 is none.
+        stands_alone: whether each span is a cluster of its own if nothing links to it.
+    """
+    clusters: list[list[int]] = []
+    cluster_of: list[list[int]] = []
+    for i, link in enumerate(links):
+        if link < 0:
+            clusters.append([])
+        cluster_of.append(clusters[-1] if link < 0 else cluster_of[link])
+        cluster_of[-1].append(i)
+    kept = (c for c in clusters if len(c) > 1 or stands_alone[c[0]])
+    return tuple(tuple(spans[i] for i in cluster) for cluster in kept)
+
+
+def _as_one_sentence(batch: TokenBatch) -> TokenBatch:
+    """All tokens of the batch as one sentence: documents have much padding, which costs time."""
     mask = batch.mask
     return TokenBatch(
         static=batch.static[mask].unsqueeze(0),

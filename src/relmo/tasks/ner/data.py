@@ -1,8 +1,4 @@
-"""Files of columns -> tagged sentences: CoNLL-2003, any two-column file, CoNLL-U.
-
-One word stands on a line, a blank line ends a sentence. Only the ASCII space and the tab are white
-space here: a no-break space is part of its word.
-"""
+"""Files of columns -> tagged sentences: CoNLL-2003, any two-column file, CoNLL-U."""
 
 from __future__ import annotations
 
@@ -14,21 +10,20 @@ from pathlib import Path
 from typing import Literal
 
 from relmo.errors import ConfigError, DataError
-from relmo.tasks.data_files import WHITE, numbered_lines
 from relmo.tasks.plain_text import Offsets
+from relmo.tasks.rows import sentence_lines, split_cells
 
-PIECE = re.compile(f"[^{WHITE}]+")
 DOCUMENT = "-DOCSTART-"
-"""What a line begins with that only says where a document starts."""
+"""Beginning of a line that marks the start of a document."""
 
 ConlluColumn = Literal["upos", "xpos"]
 CONLLU_COLUMNS = {"upos": 3, "xpos": 4}
 CONLLU_WIDTH = 10
-NO_WORD = re.compile(r"\d+[-.]\d+")
-"""Number of a CoNLL-U line that is no word: a range (1-2) or an empty node (1.1)."""
+NOT_A_WORD = re.compile(r"\d+[-.]\d+")
+"""Number of a CoNLL-U line that is not a word: a range (1-2) or an empty node (1.1)."""
 
-Row = tuple[int, str, str]
-"""Number of the line, word, tag."""
+TaggedWord = tuple[int, str, str]
+"""Line number, word, tag."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,38 +38,38 @@ class TaggedSentence:
 def read_columns(
     path: str | Path, word_column: int = 0, tag_column: int = -1
 ) -> list[TaggedSentence]:
-    """All sentences of a file of columns; lines that begin with `-DOCSTART-` are passed over.
+    """All sentences of a file of columns; lines that begin with `-DOCSTART-` are skipped.
 
-    Columns are parted by tabs if the first line with a word has one, and may then hold spaces;
-    else by any run of spaces. Every line must have as many columns as that one.
+    Columns are separated by tabs if the first line with a word has one, and may then contain
+    spaces; else by runs of spaces. Every line must have as many columns as that one.
 
     Args:
         path: the file, decompressed as its suffix says.
-        word_column: where the word stands, counted from 0; negative numbers count from the end.
-        tag_column: where the tag stands, likewise.
+        word_column: index of the word's column; negative numbers count from the end.
+        tag_column: index of the tag's column, likewise.
     """
-    return _sentences(path, _column_rows(path, word_column, tag_column))
+    return _sentences(path, _column_words(path, word_column, tag_column))
 
 
 def line_of_tag(path: str | Path, tags: Collection[str]) -> tuple[int, str]:
-    """Where in a file of columns the first of these tags stands, and which it is."""
-    rows = (row for row in _column_rows(path, 0, -1) if row is not None)
-    return next((number, tag) for number, _, tag in rows if tag in tags)
+    """The line of a file of columns that has the first of these tags, and which tag it is."""
+    words = chain.from_iterable(_column_words(path, 0, -1))
+    return next((number, tag) for number, _, tag in words if tag in tags)
 
 
 def read_conllu(path: str | Path, column: ConlluColumn = "upos") -> list[TaggedSentence]:
     """All sentences of a CoNLL-U file, tagged with its UPOS or its XPOS.
 
-    Comments, ranges of words that are written as one (1-2) and empty nodes (1.1) are passed over.
+    Comments, ranges of words that are written as one (1-2) and empty nodes (1.1) are skipped.
     """
     if column not in CONLLU_COLUMNS:
-        raise ConfigError(f"column is {column!r}; choose one of {', '.join(CONLLU_COLUMNS)}")
-    return _sentences(path, _conllu_rows(path, column))
+        raise ConfigError(f"column must be one of {', '.join(CONLLU_COLUMNS)}, got {column!r}")
+    return _sentences(path, _conllu_words(path, column))
 
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """How the lines of one file are parted, as its first line with a word shows."""
+    """The columns of one file, as its first line with a word shows them."""
 
     path: str | Path
     first: int
@@ -84,104 +79,76 @@ class _Layout:
     tag: int
 
     @classmethod
-    def of(
-        cls, path: str | Path, number: int, line: str, word_column: int, tag_column: int
-    ) -> _Layout:
+    def of(cls, path: str | Path, number: int, line: str, word: int, tag: int) -> _Layout:
         has_tabs = "\t" in line
-        width = len(_cells(line, has_tabs))
-        wanted = (word_column, tag_column)
+        width = len(split_cells(line, has_tabs))
+        came = _count(width, has_tabs)
         if width == 1:
-            what = (
-                f"{_count(width, has_tabs)}; a word and its tag are needed, a space or tab between"
-            )
+            what = f"{came}; expected a word and its tag, separated by a space or a tab"
             raise DataError(path, number, what)
-        is_there = all(-width <= column < width for column in wanted)
-        if not is_there or word_column % width == tag_column % width:
-            raise DataError(
-                path,
-                number,
-                f"{_count(width, has_tabs)}, which hold no word in column {word_column} with a "
-                f"tag in column {tag_column}; name other columns or mend the line",
-            )
-        return cls(path, number, has_tabs, width, word_column % width, tag_column % width)
+        is_there = all(-width <= column < width for column in (word, tag))
+        if not is_there or word % width == tag % width:
+            what = f"{came}, expected a word in column {word} and a tag in column {tag}"
+            raise DataError(path, number, f"{what}; choose other columns or fix the line")
+        return cls(path, number, has_tabs, width, word % width, tag % width)
 
-    def row(self, number: int, line: str) -> Row:
-        cells = _cells(line, self.has_tabs)
+    def tagged_word(self, number: int, line: str) -> TaggedWord:
+        cells = split_cells(line, self.has_tabs)
         if len(cells) != self.width:
-            raise DataError(
-                self.path,
-                number,
-                f"{_count(len(cells), self.has_tabs)}, but {self.width} in line {self.first}; "
-                f"give each line as many",
-            )
+            what = f"{_count(len(cells), self.has_tabs)}, but {self.width} in line {self.first}"
+            raise DataError(self.path, number, f"{what}; every line needs the same number")
         return number, cells[self.word], cells[self.tag]
 
 
-def _column_rows(path: str | Path, word_column: int, tag_column: int) -> Iterator[Row | None]:
-    """A row for each word, None between sentences."""
+def _column_words(path: str | Path, word: int, tag: int) -> Iterator[list[TaggedWord]]:
+    """The words of each sentence of a file of columns."""
     layout: _Layout | None = None
-    for number, line in numbered_lines(path):
-        if not line.strip(WHITE) or line.startswith(DOCUMENT):
-            yield None
-            continue
-        if layout is None:
-            layout = _Layout.of(path, number, line, word_column, tag_column)
-        yield layout.row(number, line)
+    for lines in sentence_lines(path, boundary=DOCUMENT):
+        layout = layout or _Layout.of(path, *lines[0], word, tag)
+        yield [layout.tagged_word(number, line) for number, line in lines]
 
 
-def _conllu_rows(path: str | Path, column: ConlluColumn) -> Iterator[Row | None]:
-    """A row for each word, None between sentences."""
-    for number, line in numbered_lines(path):
-        if line.startswith("#"):
-            continue
-        if not line.strip(WHITE):
-            yield None
-            continue
-        cells = _cells(line, has_tabs=True)
-        if len(cells) != CONLLU_WIDTH:
-            what = f"{_count(len(cells), has_tabs=True)}; CoNLL-U has {CONLLU_WIDTH}"
-            raise DataError(path, number, what)
-        if cells[0].isdecimal():
-            yield number, cells[1], _conllu_tag(path, number, cells, column)
-        elif not NO_WORD.fullmatch(cells[0]):
-            raise DataError(path, number, f"{cells[0]!r} is no number of a word; is this CoNLL-U?")
+def _conllu_words(path: str | Path, column: ConlluColumn) -> Iterator[list[TaggedWord]]:
+    """The words of each sentence of a CoNLL-U file."""
+    for lines in sentence_lines(path, comment="#"):
+        rows = [(number, split_cells(line, has_tabs=True)) for number, line in lines]
+        yield [
+            (number, cells[1], _conllu_tag(path, number, cells, column))
+            for number, cells in rows
+            if _is_conllu_word(path, number, cells)
+        ]
+
+
+def _is_conllu_word(path: str | Path, number: int, cells: list[str]) -> bool:
+    if len(cells) != CONLLU_WIDTH:
+        what = f"{_count(len(cells), has_tabs=True)}, expected the {CONLLU_WIDTH} of CoNLL-U"
+        raise DataError(path, number, what)
+    if not cells[0].isdecimal() and not NOT_A_WORD.fullmatch(cells[0]):
+        raise DataError(path, number, f"{cells[0]!r} is not a word number; is this CoNLL-U?")
+    return cells[0].isdecimal()
 
 
 def _conllu_tag(path: str | Path, number: int, cells: list[str], column: ConlluColumn) -> str:
     tag = cells[CONLLU_COLUMNS[column]]
-    if tag == "_":  # CoNLL-U's word for "not given"
+    if tag == "_":  # CoNLL-U's sign for "not given"
         raise DataError(path, number, f"the word has no {column.upper()}; read the other column")
     return tag
 
 
-def _cells(line: str, has_tabs: bool) -> list[str]:
-    if has_tabs:
-        return [cell.strip(" ") for cell in line.split("\t")]
-    return PIECE.findall(line)
-
-
 def _count(width: int, has_tabs: bool) -> str:
     noun = "column" if width == 1 else "columns"
-    return f"{width} {noun} parted by {'tabs' if has_tabs else 'spaces'}"
+    return f"{width} {noun} separated by {'tabs' if has_tabs else 'spaces'}"
 
 
-def _sentences(path: str | Path, rows: Iterable[Row | None]) -> list[TaggedSentence]:
+def _sentences(path: str | Path, sentences: Iterable[list[TaggedWord]]) -> list[TaggedSentence]:
     found: list[TaggedSentence] = []
-    words: list[str] = []
-    tags: list[str] = []
-    for row in chain(rows, [None]):
-        if row is not None:
-            words.append(_not_empty(path, row[0], "word", row[1]))
-            tags.append(_not_empty(path, row[0], "tag", row[2]))
-        elif words:
-            found.append(TaggedSentence(tuple(words), tuple(tags)))
-            words, tags = [], []
+    for sentence in filter(None, sentences):
+        for number, word, tag in sentence:
+            if not word or not tag:
+                what = f"the {'tag' if word else 'word'} is empty; fill it in or delete the line"
+                raise DataError(path, number, what)
+        _, words, tags = zip(*sentence, strict=True)
+        found.append(TaggedSentence(words, tags))
     if not found:
-        raise DataError(path, 1, "no sentence in the file; give one word and its tag per line")
+        raise DataError(path, 1, "the file contains no sentences; expected a word and tag per line")
     return found
-
-
-def _not_empty(path: str | Path, number: int, name: str, value: str) -> str:
-    if not value:
-        raise DataError(path, number, f"the {name} is empty; fill it in or delete the line")
-    return value

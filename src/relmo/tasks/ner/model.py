@@ -11,36 +11,30 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from relmo.errors import ConfigError
+from relmo.config import Count, CountOrZero, DropoutRate, Settings
 from relmo.nn.blocks.crf import Crf
-from relmo.nn.blocks.encoder import Encoder
+from relmo.nn.blocks.encoder import RecurrentEncoder
+from relmo.tasks.chunk_tags import transitions_allowed
 from relmo.tasks.inputs import TokenBatch, TokenInput
-from relmo.tasks.ner.schemes import transitions_allowed
-from relmo.train.trainer import check_whole
 
 
 @dataclass(frozen=True, kw_only=True)
-class NerSettings:
-    """The tagger's shape."""
+class NerSettings(Settings):
+    """Settings of the tagger."""
 
-    cell_width: int = 200
-    num_layers: int = 2
-    dropout: float = 0.5
-    """Before each layer and before the tags, the same features for all tokens of a sentence."""
-    hidden_width: int = 0
-    """Of a layer between the biLSTM and the tags; 0 has none."""
-
-    def __post_init__(self) -> None:
-        check_whole(self, {"cell_width": 1, "num_layers": 1, "hidden_width": 0})
-        if not 0 <= self.dropout < 1:
-            raise ConfigError(f"dropout is {self.dropout}; a share below 1 is needed")
+    cell_width: Count = 200
+    num_layers: Count = 2
+    dropout: DropoutRate = 0.5
+    """Before each layer and before the tags, the same features at all tokens of a sentence."""
+    hidden_width: CountOrZero = 0
+    """Width of a layer between the biLSTM and the tags; 0 leaves it out."""
 
 
 class NerModel(nn.Module):
     """Tags each token of a sentence.
 
     Args:
-        settings: the shape.
+        settings: of the model.
         tokens: makes token vectors.
         tags: the K tags, in the order of their numbers.
     """
@@ -49,7 +43,7 @@ class NerModel(nn.Module):
         super().__init__()
         self.tokens = tokens
         s = settings
-        self.encoder = Encoder(tokens.width, s.cell_width, s.num_layers, s.dropout)
+        self.encoder = RecurrentEncoder(tokens.width, s.cell_width, s.num_layers, s.dropout)
         width = self.encoder.width + tokens.extra_width
         self.hidden: nn.Module = nn.Identity()
         if s.hidden_width:
@@ -61,12 +55,12 @@ class NerModel(nn.Module):
     def forward(self, batch: TokenBatch) -> Tensor:
         """Scores of the tags, (B, T, K)."""
         h = self.encoder(self.tokens(batch), batch.lengths)  # (B, T, 2H)
-        h = self.dropout(self.tokens.beside(h, batch))
-        scores: Tensor = self.to_tags(self.hidden(h))
+        h = self.dropout(self.tokens.beside(h, batch))  # (B, T, F)
+        scores: Tensor = self.to_tags(self.hidden(h))  # (B, T, K)
         return scores
 
     def loss(self, batch: TokenBatch, tags: Tensor) -> Tensor:
-        """Mean -log p of the tags (B, T) of a sentence, and the mixes' penalty."""
+        """Mean -log p of the tags (B, T) of a sentence, plus the penalty of the mixes."""
         losses = self.crf.loss(self(batch), tags, batch.mask)  # (B,)
         return losses.mean() + self.tokens.penalty()
 

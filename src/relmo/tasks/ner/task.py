@@ -1,4 +1,4 @@
-"""Sequence labelling as a task: named entities, or any tag per word."""
+"""Sequence labeling as a task: named entities, or any tag per word."""
 
 from __future__ import annotations
 
@@ -7,52 +7,41 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from torch import Tensor
-
 from relmo.errors import DataError
-from relmo.kernels.device import to_device
+from relmo.tasks.chunk_tags import (
+    CHUNK_TAG_HELP,
+    OUTSIDE,
+    Tags,
+    is_chunked,
+    stray_tags,
+    to_bioes,
+)
 from relmo.tasks.data_files import Part
-from relmo.tasks.inputs import Inputs, TokenInput, Words
-from relmo.tasks.labelled import BatchSettings, LabelledTask
+from relmo.tasks.inputs import TokenInput
+from relmo.tasks.metrics import entity_scores, token_accuracy
+from relmo.tasks.model_task import TaggingTask
 from relmo.tasks.ner.data import TaggedSentence, line_of_tag, read_columns, read_conllu
-from relmo.tasks.ner.metrics import entity_scores, token_accuracy
 from relmo.tasks.ner.model import NerModel, NerSettings
-from relmo.tasks.ner.schemes import OUTSIDE, is_chunked, spans_of, stray_tags, to_bioes
-from relmo.tasks.plain_text import describe_span, sentences_of_lines
-
-Tags = tuple[str, ...]
-CHUNK_TAGS = "write O, or B-, I-, E- or S- and a label"
+from relmo.tasks.plain_text import sentences_of_lines
 
 
-class NerTask(LabelledTask[TaggedSentence, Tags, NerSettings]):
+class NerTask(TaggingTask[TaggedSentence, NerSettings]):
     """Tags words; scored by entities."""
 
     score = "dev_f1"
     settings_type = NerSettings
+    net: NerModel
 
-    def __init__(
-        self,
-        settings: NerSettings,
-        facts: dict[str, Any],
-        inputs: Inputs,
-        tokens: TokenInput,
-        train: Sequence[TaggedSentence] = (),
-        dev: Sequence[TaggedSentence] = (),
-        batches: BatchSettings | None = None,
-        seed: int = 0,
-    ) -> None:
-        self.tags: list[str] = facts["tags"]
-        self.inputs = inputs
+    def set_up(self, facts: dict[str, Any], tokens: TokenInput) -> None:
+        """Take over the tags and build the model."""
+        self.tags = facts["tags"]
         if not is_chunked(self.tags):
             self.score = "dev_accuracy"  # there are no entities to count
-        self._number_of = {tag: i for i, tag in enumerate(self.tags)}
-        self.net = NerModel(settings, tokens, self.tags)
-        super().__init__(self.net, train, dev, batches or BatchSettings(), seed, inputs.device)
+        self.net = NerModel(self.settings, tokens, self.tags)
 
     @classmethod
     def read(cls, path: Path, part: Part) -> list[TaggedSentence]:
-        """Sentences of a file of columns, entities brought to BIOES."""
+        """Sentences of a file of columns, with entities in BIOES."""
         sentences = read_columns(path)
         counts = Counter(tag for s in sentences for tag in s.tags)
         if strays := stray_tags(counts):
@@ -60,8 +49,8 @@ class NerTask(LabelledTask[TaggedSentence, Tags, NerSettings]):
             raise DataError(
                 path,
                 line,
-                f"{tag!r} is no chunk tag, but most tags here are; {CHUNK_TAGS}; where tags are "
-                f"not meant to mark entities, the task pos takes any",
+                f"{tag!r} is not a chunk tag, but most tags of the file are; {CHUNK_TAG_HELP}; for "
+                f"tags that do not mark entities, use the task pos",
             )
         if not is_chunked(counts):
             return sentences
@@ -71,14 +60,14 @@ class NerTask(LabelledTask[TaggedSentence, Tags, NerSettings]):
     def check(
         cls, path: Path, examples: Sequence[TaggedSentence], facts: Mapping[str, Any]
     ) -> None:
-        """Raise DataError for a tag that marks no entity where the training part's do."""
+        """Raise DataError for a tag that marks no entity if the training part's tags do."""
         strays = {
             tag for s in examples for tag in s.tags if tag != OUTSIDE and not is_chunked([tag])
         }
         if strays and is_chunked(facts["tags"]):
             line, tag = line_of_tag(path, strays)
-            what = f"{tag!r} is no chunk tag, but those of the training part are"
-            raise DataError(path, line, f"{what}; {CHUNK_TAGS}")
+            what = f"{tag!r} is not a chunk tag, but those of the training part are"
+            raise DataError(path, line, f"{what}; {CHUNK_TAG_HELP}")
 
     def read_text(self, lines: Iterable[str]) -> Iterator[TaggedSentence]:
         """The sentences of each line."""
@@ -86,63 +75,31 @@ class NerTask(LabelledTask[TaggedSentence, Tags, NerSettings]):
 
     @classmethod
     def facts_of(cls, train: Sequence[TaggedSentence]) -> dict[str, Any]:
-        """The tags there are; what a trained model needs to know besides its weights."""
+        """The set of tags."""
         return {"tags": sorted({tag for sentence in train for tag in sentence.tags})}
 
-    @classmethod
-    def sentences(cls, example: TaggedSentence) -> list[Words]:
-        """What of an example is read as a sentence."""
-        return [example.words]
-
     def describe(self, example: TaggedSentence, prediction: Tags) -> dict[str, Any]:
-        """Words, tags and, where the tags mark them, entities."""
+        """Words, tags and, if the tags mark them, entities."""
         found: dict[str, Any] = {"words": example.words, "tags": prediction}
         if is_chunked(self.tags):
-            found["entities"] = [
-                {
-                    "label": span.label,
-                    **describe_span(example.words, example.places, span.first, span.last),
-                }
-                for span in spans_of(prediction)
-            ]
+            found["entities"] = self.describe_spans(example, prediction)
         return found
 
     def render(self, example: TaggedSentence, prediction: Tags) -> str:
-        """`[PER Ada Lovelace] wrote …`, or `word/TAG` where tags mark no entities."""
-        if not is_chunked(self.tags):
-            return " ".join(f"{w}/{t}" for w, t in zip(example.words, prediction, strict=True))
-        words = list(example.words)
-        for span in spans_of(prediction):
-            words[span.first] = f"[{span.label} {words[span.first]}"
-            words[span.last] += "]"
-        return " ".join(words)
-
-    def length(self, example: TaggedSentence) -> int:
-        """Words."""
-        return len(example.words)
-
-    def batch_loss(self, examples: Sequence[TaggedSentence]) -> Tensor:
-        """The mean loss of a batch."""
-        batch = self.inputs([e.words for e in examples])
-        numbers = np.zeros(batch.mask.shape, np.int64)  # (B, T)
-        for b, example in enumerate(examples):
-            numbers[b, : len(example.tags)] = [self._number_of[tag] for tag in example.tags]
-        return self.net.loss(batch, to_device(numbers, self.device))
-
-    def predict_batch(self, examples: Sequence[TaggedSentence]) -> list[Tags]:
-        """The tags of each sentence."""
-        found = self.net.decode(self.inputs([e.words for e in examples]))
-        return [tuple(self.tags[i] for i in numbers) for numbers in found]
+        """`[PER Ada Lovelace] wrote …`, or `word/TAG` if the tags do not mark entities."""
+        if is_chunked(self.tags):
+            return super().render(example, prediction)
+        return " ".join(f"{w}/{t}" for w, t in zip(example.words, prediction, strict=True))
 
     def scores(
         self, examples: Sequence[TaggedSentence], predictions: Sequence[Tags]
     ) -> dict[str, float]:
-        """Entities' precision, recall and F1, and the share of words with the right tag."""
-        wanted = [e.tags for e in examples]
-        accuracy = 100 * token_accuracy(wanted, predictions)
+        """Precision, recall and F1 of entities, and the accuracy of tags."""
+        gold = [e.tags for e in examples]
+        accuracy = 100 * token_accuracy(gold, predictions)
         if not is_chunked(self.tags):
             return {"accuracy": accuracy}
-        found = entity_scores(wanted, predictions).overall
+        found = entity_scores(gold, predictions).overall
         return {
             "f1": 100 * found.f1,
             "precision": 100 * found.precision,
@@ -152,23 +109,23 @@ class NerTask(LabelledTask[TaggedSentence, Tags, NerSettings]):
 
 
 class PosTask(NerTask):
-    """Tags words; scored word by word. CoNLL-U, or a file of columns."""
+    """Tags words; scored word by word. Reads CoNLL-U or a file of columns."""
 
     score = "dev_accuracy"
 
     @classmethod
     def read(cls, path: Path, part: Part) -> list[TaggedSentence]:
-        """Sentences with their UPOS, or of a file of columns."""
+        """Sentences with the UPOS of CoNLL-U, or with the tags of a file of columns."""
         return read_conllu(path) if ".conllu" in path.name else read_columns(path)
 
     @classmethod
     def check(
         cls, path: Path, examples: Sequence[TaggedSentence], facts: Mapping[str, Any]
     ) -> None:
-        """Any tag will do."""
+        """Accept any tag."""
 
     def scores(
         self, examples: Sequence[TaggedSentence], predictions: Sequence[Tags]
     ) -> dict[str, float]:
-        """The share of words with the right tag."""
+        """The accuracy of tags."""
         return {"accuracy": 100 * token_accuracy([e.tags for e in examples], predictions)}

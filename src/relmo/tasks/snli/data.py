@@ -1,4 +1,4 @@
-"""Pairs of sentences and how they stand to each other: SNLI's JSONL and SICK's table.
+"""Pairs of sentences and their relation: SNLI's JSONL and SICK's table.
 
 {"gold_label": "entailment", "sentence1": "A cat sleeps .", "sentence2": "It rests ."}
 """
@@ -9,80 +9,61 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from relmo.errors import DataError
-from relmo.tasks.sst.data import Row, Tokenize, cell, plain_word, rows_of, split_at_spaces, words_in
+from relmo.tasks.rows import TableRow, Tokenize, split_at_spaces, table_rows
+from relmo.tasks.sst.data import plain_word
 
 NO_LABEL = "-"
-"""SNLI's label of a pair on which its judges did not agree."""
+"""SNLI's label of a pair on which its annotators did not agree; such pairs are left out."""
 SICK_LABELS = {
     "ENTAILMENT": "entailment",
     "NEUTRAL": "neutral",
     "CONTRADICTION": "contradiction",
 }
-"""SICK's labels -> SNLI's words for them."""
+"""Label of SICK -> label of SNLI."""
 
 
 @dataclass(frozen=True, slots=True)
 class SentencePair:
-    """Two sentences and what the first says about the second."""
+    """Two sentences and whether the first entails the second."""
 
     premise: tuple[str, ...]
     hypothesis: tuple[str, ...]
     label: str
 
 
-@dataclass(frozen=True, slots=True)
-class Pairs:
-    """The pairs of a file that have a label, in its order."""
-
-    pairs: list[SentencePair]
-    num_unlabelled: int
-    """Pairs left out because their label is "-"."""
-
-
-def read_snli(path: str | Path, tokenize: Tokenize = split_at_spaces) -> Pairs:
-    """The pairs of a JSONL file with `gold_label`, `sentence1` and `sentence2`.
+def read_snli(path: str | Path, tokenize: Tokenize = split_at_spaces) -> list[SentencePair]:
+    """The labeled pairs of a JSONL file with `gold_label`, `sentence1` and `sentence2`.
 
     The words are those of `sentence1_binary_parse` and `sentence2_binary_parse` where these are
-    given, as in the official files. Labels may be any words, so that other pairs can be read too.
+    given, as in the official files. Labels may be any strings, so that other pairs can be read too.
 
     Args:
         path: the file.
-        tokenize: splits sentences without a parse; those already split need nothing here.
+        tokenize: splits sentences without a parse; by default at spaces.
     """
     pairs: list[SentencePair] = []
-    num_unlabelled = 0
-    for number, row in rows_of(path, "jsonl"):
-        label = cell(path, number, row, "gold_label")
-        if label == NO_LABEL:
-            num_unlabelled += 1
-            continue
-        premise = _words(path, number, row, "sentence1", tokenize)
-        hypothesis = _words(path, number, row, "sentence2", tokenize)
-        pairs.append(SentencePair(premise, hypothesis, label))
-    return Pairs(_not_empty(path, pairs), num_unlabelled)
+    for row in table_rows(path, "jsonl"):
+        if (label := row.text("gold_label")) != NO_LABEL:
+            premise, hypothesis = (_words(row, f"sentence{n}", tokenize) for n in (1, 2))
+            pairs.append(SentencePair(premise, hypothesis, label))
+    return _not_empty(path, pairs)
 
 
-def read_sick(path: str | Path, tokenize: Tokenize) -> Pairs:
-    """The pairs of a SICK 2014 file, tab-separated; labels come out as SNLI writes them."""
+def read_sick(path: str | Path, tokenize: Tokenize) -> list[SentencePair]:
+    """The pairs of a SICK 2014 file, tab-separated, with SNLI's labels."""
     pairs: list[SentencePair] = []
-    for number, row in rows_of(path, "tsv"):
-        label = cell(path, number, row, "entailment_judgment")
+    for row in table_rows(path, "tsv"):
+        label = row.text("entailment_judgment")
         if label not in SICK_LABELS:
-            wanted = ", ".join(SICK_LABELS)
-            raise DataError(path, number, f"label {label!r}; SICK's are {wanted}")
-        premise = words_in(path, number, row, "sentence_A", tokenize)
-        hypothesis = words_in(path, number, row, "sentence_B", tokenize)
+            raise row.error(f"label {label!r}; expected one of {', '.join(SICK_LABELS)}")
+        premise, hypothesis = (row.words(f"sentence_{x}", tokenize) for x in "AB")
         pairs.append(SentencePair(premise, hypothesis, SICK_LABELS[label]))
-    return Pairs(_not_empty(path, pairs), 0)
+    return _not_empty(path, pairs)
 
 
-def _words(
-    path: str | Path, number: int, row: Row, name: str, tokenize: Tokenize
-) -> tuple[str, ...]:
+def _words(row: TableRow, name: str, tokenize: Tokenize) -> tuple[str, ...]:
     parse = f"{name}_binary_parse"
-    if parse in row:
-        return words_in(path, number, row, parse, _leaves)
-    return words_in(path, number, row, name, tokenize)
+    return row.words(parse, _leaves) if parse in row.cells else row.words(name, tokenize)
 
 
 def _leaves(parse: str) -> list[str]:
@@ -92,5 +73,5 @@ def _leaves(parse: str) -> list[str]:
 
 def _not_empty(path: str | Path, pairs: list[SentencePair]) -> list[SentencePair]:
     if not pairs:
-        raise DataError(path, 1, "no labelled pair in the file; give one per line")
+        raise DataError(path, 1, "the file contains no labeled pairs; expected one per line")
     return pairs

@@ -3,9 +3,8 @@
     {"data": [{"title": …, "paragraphs": [{"context": …, "qas": [
         {"id": …, "question": …, "answers": [{"text": …, "answer_start": …}]}]}]}]}
 
-An answer is the run of tokens that covers its characters, so it can hold a little more than the
-text that was asked for: `Report` counts those. Which of several equal texts is meant, only
-`answer_start` says. Other keys are not looked at.
+An answer is the span of tokens that covers its characters, so it can contain a little more than
+the annotated text. `answer_start` distinguishes equal texts. Other keys are ignored.
 """
 
 from __future__ import annotations
@@ -33,82 +32,60 @@ Tokenize: TypeAlias = Callable[[str], Sequence[Token]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Context:
-    """A paragraph and its tokens; all its questions hold the same object."""
+    """A paragraph and its tokens; all its questions share the same object."""
 
     text: str
     words: tuple[str, ...]
     starts: NDArray[np.int32]
-    """(T,) where each token begins in the text."""
+    """(T,) offset of each token's first character."""
     ends: NDArray[np.int32]
-    """(T,) where it ends."""
+    """(T,) offset past its last character."""
 
     def span_text(self, first_token: int, last_token: int) -> str:
-        """The text of a run of tokens, both ends among them, as it stands in the paragraph."""
+        """The text of a span of tokens, both ends included, as in the paragraph."""
         start, end = self.characters(first_token, last_token)
         return self.text[start:end]
 
     def characters(self, first_token: int, last_token: int) -> tuple[int, int]:
-        """Where a run of tokens begins in the text, and where it ends."""
+        """Start and end offsets of a span of tokens in the text."""
         return int(self.starts[first_token]), int(self.ends[last_token])
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What was asked for, and the tokens that cover it."""
+    """The annotated text, and the tokens that cover it."""
 
     text: str
     first_token: int
     last_token: int
-    """The last one itself, not the one past it."""
+    """The last token itself, not the one past it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question about a paragraph; several people may have answered it."""
+    """A question about a paragraph; several annotators may have answered it."""
 
     id: str
     title: str
-    """Of the article that the paragraph is from."""
+    """Title of the paragraph's article."""
     context: Context
     words: tuple[str, ...]
     answers: tuple[Answer, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
-    """What was read, and how well tokens fit the answers."""
-
-    num_articles: int
-    num_contexts: int
-    num_questions: int
-    num_answers: int
-    num_inexact: int
-    """Answers that begin or end inside a token or at white space: their tokens differ from them."""
-
-
-def read_questions(
-    path: str | Path, tokenize: Tokenize | None = None
-) -> tuple[tuple[Question, ...], Report]:
-    """All questions of a file, in order, and a report.
+def read_questions(path: str | Path, tokenize: Tokenize | None = None) -> tuple[Question, ...]:
+    """All questions of a file, in order.
 
     Args:
         path: SQuAD 1.1 JSON.
-        tokenize: text -> tokens; as treebanks do when none is given.
+        tokenize: text -> tokens; the Treebank tokenizer by default.
     """
     reader = _Reader(Path(path), tokenize or TreebankTokenizer().tokens)
-    articles = reader.load()
-    questions = tuple(q for n, article in enumerate(articles) for q in reader.article(article, n))
-    return questions, Report(
-        num_articles=len(articles),
-        num_contexts=len({id(q.context) for q in questions}),
-        num_questions=len(questions),
-        num_answers=sum(len(q.answers) for q in questions),
-        num_inexact=sum(not _is_exact(q, answer) for q in questions for answer in q.answers),
-    )
+    return tuple(q for n, article in enumerate(reader.load()) for q in reader.article(article, n))
 
 
 def make_context(text: str, tokenize: Tokenize | None = None) -> Context:
-    """A paragraph, tokenised: as treebanks do when no other way is given."""
+    """A tokenized paragraph; `tokenize` is the Treebank tokenizer by default."""
     tokens = (tokenize or TreebankTokenizer().tokens)(text)
     return Context(
         text,
@@ -121,15 +98,15 @@ def make_context(text: str, tokenize: Tokenize | None = None) -> Context:
 def split_by_title(
     questions: Iterable[Question], held_out: float = 0.1, seed: int = 0
 ) -> tuple[tuple[Question, ...], tuple[Question, ...]]:
-    """Questions to train on and held-out ones: whole articles, by title and seed alone.
+    """Training questions and held-out ones: whole articles, chosen by title and seed alone.
 
     Args:
         questions: of one file or several.
-        held_out: share of articles that are held out, on average.
-        seed: another one holds out other articles.
+        held_out: expected share of the articles that are held out.
+        seed: other seeds hold out other articles.
     """
     if not 0 <= held_out <= 1:
-        raise ConfigError(f"held_out is {held_out}; a share from 0 to 1 is needed")
+        raise ConfigError(f"held_out must be between 0 and 1, got {held_out}")
     parts: tuple[list[Question], list[Question]] = ([], [])
     for question in questions:
         parts[_lot(question.title, seed) < held_out].append(question)
@@ -141,7 +118,7 @@ def answer_spans(question: Question, everywhere: bool) -> list[tuple[int, int]]:
 
     Args:
         question: with its answers.
-        everywhere: all places of the context where an answer's words stand, besides the marked one.
+        everywhere: include all other occurrences of an answer's words in the context.
     """
     marked = [(a.first_token, a.last_token) for a in question.answers]
     if not everywhere:
@@ -154,18 +131,18 @@ def answer_spans(question: Question, everywhere: bool) -> list[tuple[int, int]]:
 
 
 class _Reader:
-    """Reads one file; what is wrong is named by the file and the place in it."""
+    """Reads one file; errors name the file and the place in it."""
 
     def __init__(self, path: Path, tokenize: Tokenize) -> None:
         self.path, self.tokenize = path, tokenize
         self._seen: set[str] = set()
 
     def load(self) -> list[object]:
-        """The articles of the file, not yet looked at."""
+        """The articles of the file, not yet checked."""
         try:
             content = json.loads(whole_text(self.path))
         except json.JSONDecodeError as error:
-            what = f"not JSON ({error.msg} at column {error.colno}); is the file whole?"
+            what = f"invalid JSON ({error.msg} at column {error.colno}); is the file complete?"
             raise DataError(self.path, error.lineno, what) from error
         return self.get(content, "data", list, "top level")
 
@@ -180,18 +157,18 @@ class _Reader:
                 yield self.question(qa, title, context, f"{place}.qas[{m}]")
 
     def question(self, qa: object, title: str, context: Context, place: str) -> Question:
-        """A question with its answers found among the tokens."""
+        """A question with the tokens of its answers."""
         name = self.get(qa, "id", str, place)
         where = f"question {name!r}"
         if name in self._seen:
-            raise DataError(self.path, where, "stands there twice; each needs an id of its own")
+            raise DataError(self.path, where, "duplicate id; every question needs its own")
         self._seen.add(name)
         words = tuple(
             sys.intern(t.text) for t in self.tokenize(self.get(qa, "question", str, where))
         )
         found = self.get(qa, "answers", list, where)
         if not found:
-            what = "has no answer; SQuAD 1.1 is wanted, where every question has one"
+            what = "no answers; expected SQuAD 1.1, where every question has at least one"
             raise DataError(self.path, where, what)
         answers = tuple(self.answer(answer, context, where) for answer in found)
         return Question(name, title, context, words, answers)
@@ -201,41 +178,36 @@ class _Reader:
         text = self.get(answer, "text", str, where)
         start = self.get(answer, "answer_start", int, where)
         if start < 0 or not context.text.startswith(text, start):
-            what = f"{text!r} does not stand at character {start}; was the context changed?"
+            what = f"{text!r} is not at character {start}; was the context changed?"
             raise DataError(self.path, where, what)
         first = bisect_right(context.ends, start)  # the first token that ends after the start
         last = bisect_left(context.starts, start + len(text)) - 1
         if last < first:
-            raise DataError(self.path, where, f"the answer {text!r} holds no token; remove it")
+            raise DataError(self.path, where, f"the answer {text!r} contains no token; remove it")
         return Answer(text, first, last)
 
     def get(self, table: object, key: str, kind: type[T], where: str) -> T:
-        """What stands under a key, of the right kind."""
+        """The value of a key, checked to be of a type."""
         if not isinstance(table, dict):
-            what = f"an object with {key!r} is wanted, {_kind(table)} came"
+            what = f"expected an object with {key!r}, got {_kind(table)}"
             raise DataError(self.path, where, what)
         value = table.get(key)
         if not isinstance(value, kind) or isinstance(value, bool):
-            came = _kind(value) if key in table else "missing"
-            what = f"{key!r} is {came}, {_kind(kind())} is wanted; is this SQuAD 1.1?"
+            came = f"got {_kind(value)}" if key in table else "which is missing"
+            what = f"expected {_kind(kind())} for {key!r}, {came}; is this SQuAD 1.1?"
             raise DataError(self.path, where, what)
         return value
 
 
-_KINDS = {dict: "an object", list: "a list", str: "a string", int: "a whole number"}
+_KINDS = {dict: "an object", list: "a list", str: "a string", int: "an integer"}
 
 
 def _kind(value: object) -> str:
     return _KINDS.get(type(value), repr(value))
 
 
-def _is_exact(question: Question, answer: Answer) -> bool:
-    """Whether the tokens say just what the answer says."""
-    return question.context.span_text(answer.first_token, answer.last_token) == answer.text
-
-
 def _same_words(words: tuple[str, ...], first: int, last: int) -> Iterator[tuple[int, int]]:
-    """All runs of words that are those from first to last, that one among them."""
+    """All spans with the words of the span from first to last, that span included."""
     wanted = words[first : last + 1]
     at = -1
     for _ in range(words.count(wanted[0])):
@@ -245,6 +217,6 @@ def _same_words(words: tuple[str, ...], first: int, last: int) -> Iterator[tuple
 
 
 def _lot(title: str, seed: int) -> float:
-    """A number from 0 to 1 that a title draws, the same whenever it does."""
+    """A number from 0 to 1, a hash of the title and the seed."""
     text = f"{seed} {title}".encode("utf-8", "surrogatepass")
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big") / 2**64

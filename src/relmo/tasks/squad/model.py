@@ -1,11 +1,11 @@
 """BiDAF with self-attention, after Clark and Gardner (2017).
 
     question (B, S), context (B, T) -> [static; letters; ELMo] -> one biGRU -> [h; ELMo']
-    context beside what the question says of each token -> ReLU                  (B, T, F)
-    + biGRU -> the context beside what it says of itself -> ReLU                 (B, T, F)
+    context beside its attention over the question -> ReLU                       (B, T, F)
+    + biGRU -> the context beside its attention over itself -> ReLU              (B, T, F)
     -> biGRU -> starts (B, T);  [·; biGRU] -> biGRU -> ends (B, T)
 
-A span's probability is that of its start times that of its end.
+The probability of a span is that of its start times that of its end.
 """
 
 from __future__ import annotations
@@ -16,38 +16,30 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from relmo.errors import ConfigError
-from relmo.nn.blocks.attention import FAR_BELOW, masked_softmax
-from relmo.nn.blocks.encoder import Encoder, VariationalDropout
-from relmo.nn.blocks.trilinear import Trilinear
+from relmo.config import Count, DropoutRate, Settings
+from relmo.nn.blocks.attention import FAR_BELOW, Trilinear, masked_softmax
+from relmo.nn.blocks.encoder import RecurrentEncoder, VariationalDropout
 from relmo.tasks.inputs import TokenBatch, TokenInput
 
 
 @dataclass(frozen=True, kw_only=True)
-class SquadSettings:
-    """The reader's shape."""
+class SquadSettings(Settings):
+    """Settings of the model."""
 
-    cell_width: int = 90
-    """Of each direction of every GRU."""
-    hidden_width: int = 180
-    """F, of the layers after each attention."""
-    dropout: float = 0.2
-    """Before each GRU, attention and layer, the same features for all tokens of a text."""
-    max_span: int = 17
-    """Tokens of the longest answer that is given; training looks at longer ones too."""
+    cell_width: Count = 90
+    """Cells in each direction of every GRU."""
+    hidden_width: Count = 180
+    """F, width of the layers after each attention."""
+    dropout: DropoutRate = 0.2
+    """Before each GRU, attention and layer, the same features at all tokens of a text."""
+    max_span: Count = 17
+    """Maximum length of a predicted answer in tokens; training has no limit."""
     all_occurrences: bool = True
-    """Learn from every place where an answer's words stand, not from the one that is marked."""
-
-    def __post_init__(self) -> None:
-        for name in ("cell_width", "hidden_width", "max_span"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} is {getattr(self, name)}; at least 1 is needed")
-        if not 0 <= self.dropout < 1:
-            raise ConfigError(f"dropout is {self.dropout}; a share below 1 is needed")
+    """Learn from every occurrence of an answer's words, not only from the annotated one."""
 
 
 class SpanEnds(NamedTuple):
-    """Log-probabilities of where an answer starts and ends; -inf where no token stands."""
+    """Log-probabilities of where an answer starts and ends; -inf at padding."""
 
     starts: Tensor
     """(B, T) float32."""
@@ -59,15 +51,15 @@ class SquadModel(nn.Module):
     """Finds the answer to a question in a context.
 
     Args:
-        settings: the shape.
-        tokens: makes token vectors, of questions and contexts alike.
+        settings: of the model.
+        tokens: makes token vectors, for questions and contexts alike.
     """
 
     def __init__(self, settings: SquadSettings, tokens: TokenInput) -> None:
         super().__init__()
         s = self.settings = settings
         self.tokens = tokens
-        self.encoder = Encoder(tokens.width, s.cell_width, dropout=s.dropout, kind="gru")
+        self.encoder = RecurrentEncoder(tokens.width, s.cell_width, dropout=s.dropout, kind="gru")
         width = self.encoder.width + tokens.extra_width
         self.attention = BiAttention(width, s.hidden_width, s.dropout)
         self.self_attention = SelfAttention(s.hidden_width, s.cell_width, s.dropout)
@@ -76,26 +68,26 @@ class SquadModel(nn.Module):
         self.ends = _Scores(after, s.cell_width, s.dropout)
 
     def forward(self, question: TokenBatch, context: TokenBatch) -> SpanEnds:
-        """Where the answers may start and end; a context without tokens has no answer."""
+        """Where the answers start and end; a context without tokens has no answer."""
         lengths, mask = context.lengths, context.mask
         q = self._encode(question, question.lengths)  # (B, S, ·)
         h = self._encode(context, lengths)  # (B, T, ·)
         h = self.attention(h, mask, q, question.mask)  # (B, T, F)
-        h = h + self.self_attention(h, mask, lengths)
+        h = h + self.self_attention(h, mask, lengths)  # (B, T, F)
         features, starts = self.starts(h, lengths)  # (B, T, 2H), (B, T)
-        _, ends = self.ends(torch.cat([h, features], -1), lengths)
+        _, ends = self.ends(torch.cat([h, features], -1), lengths)  # (B, T)
         return SpanEnds(_log_shares(starts, mask), _log_shares(ends, mask))
 
     def loss(
         self, question: TokenBatch, context: TokenBatch, spans: Tensor, is_span: Tensor
     ) -> Tensor:
-        """Mean -log p of a question's spans together, and the mixes' penalty.
+        """Mean -log p of a question's spans together, plus the penalty of the mixes.
 
         Args:
             question: (B, S) tokens.
             context: (B, T) tokens.
-            spans: (B, N, 2) first and last tokens of answers, any of which is right.
-            is_span: (B, N) bool; the rest fills up. Every question has one.
+            spans: (B, N, 2) first and last tokens of answers, any of which is correct.
+            is_span: (B, N) false at padding. Every question has at least one span.
         """
         losses = marginal_loss(self(question, context), spans, is_span)  # (B,)
         return losses.mean() + self.tokens.penalty()
@@ -107,7 +99,7 @@ class SquadModel(nn.Module):
 
     def _encode(self, batch: TokenBatch, lengths: Tensor) -> Tensor:
         h = self.encoder(self.tokens(batch), lengths)  # (B, T, 2H)
-        return self.tokens.beside(h, batch)
+        return self.tokens.beside(h, batch)  # (B, T, ·)
 
 
 class BiAttention(nn.Module):
@@ -116,7 +108,7 @@ class BiAttention(nn.Module):
     Args:
         width: D.
         output_width: F.
-        dropout: variational, on what is compared and before the layer.
+        dropout: variational, on the compared vectors and before the layer.
     """
 
     def __init__(self, width: int, output_width: int, dropout: float) -> None:
@@ -126,44 +118,44 @@ class BiAttention(nn.Module):
         self.dropout = VariationalDropout(dropout)
 
     def forward(self, h: Tensor, mask: Tensor, q: Tensor, question_mask: Tensor) -> Tensor:
-        """The context's tokens h, knowing of the question q."""
+        """The context's tokens h with their attention over the question q."""
         h, q = self.dropout(h), self.dropout(q)
         scores = self.similarity(h, q)  # (B, T, S)
         asked = masked_softmax(scores, question_mask[:, None]) @ q  # (B, T, D)
         nearest = scores.masked_fill(~question_mask[:, None], FAR_BELOW).amax(-1)  # (B, T)
         gist = masked_softmax(nearest, mask)[:, None] @ h  # (B, 1, D)
         both = torch.cat([h, asked, h * asked, gist * asked], -1)  # (B, T, 4D)
-        return torch.relu(self.layer(self.dropout(both)))
+        return torch.relu(self.layer(self.dropout(both)))  # (B, T, F)
 
 
 class SelfAttention(nn.Module):
-    """What a context says of each of its tokens elsewhere: (B, T, F) -> (B, T, F).
+    """Attention of each token over the other tokens of its context: (B, T, F) -> (B, T, F).
 
     Args:
         width: F.
-        cell_width: of the biGRU that reads first.
-        dropout: variational, before the biGRU, on what is compared and before the layer.
+        cell_width: of the biGRU before the attention.
+        dropout: variational, before the biGRU, on the compared vectors and before the layer.
     """
 
     def __init__(self, width: int, cell_width: int, dropout: float) -> None:
         super().__init__()
-        self.encoder = Encoder(width, cell_width, dropout=dropout, kind="gru")
+        self.encoder = RecurrentEncoder(width, cell_width, dropout=dropout, kind="gru")
         self.similarity = Trilinear(self.encoder.width)
         self.layer = nn.Linear(3 * self.encoder.width, width)
         self.dropout = VariationalDropout(dropout)
 
     def forward(self, x: Tensor, mask: Tensor, lengths: Tensor) -> Tensor:
-        """To be added to x."""
+        """What is added to x."""
         h = self.dropout(self.encoder(x, lengths))  # (B, T, 2H)
         itself = torch.eye(x.shape[1], dtype=torch.bool, device=x.device)  # (T, T)
         others = mask[:, None] & ~itself  # (B, T, T)
         found = masked_softmax(self.similarity(h, h), others) @ h  # (B, T, 2H)
         both = torch.cat([h, found, h * found], -1)  # (B, T, 6H)
-        return torch.relu(self.layer(self.dropout(both)))
+        return torch.relu(self.layer(self.dropout(both)))  # (B, T, F)
 
 
 def marginal_loss(ends: SpanEnds, spans: Tensor, is_span: Tensor) -> Tensor:
-    """-log p, (B,), of all spans of a question together: (B, N, 2), those that is_span (B, N)."""
+    """-log p, (B,), of all spans (B, N, 2) of a question together, where is_span (B, N) is true."""
     log_p = ends.starts.gather(1, spans[..., 0]) + ends.ends.gather(1, spans[..., 1])  # (B, N)
     return -log_p.masked_fill(~is_span, float("-inf")).logsumexp(1)
 
@@ -179,18 +171,18 @@ def best_spans(ends: SpanEnds, max_span: int) -> Tensor:
 
 
 class _Scores(nn.Module):
-    """Reads once more and scores each token: (B, T, F) -> features (B, T, 2H), scores (B, T)."""
+    """A biGRU and a score per token: (B, T, F) -> features (B, T, 2H), scores (B, T)."""
 
     def __init__(self, width: int, cell_width: int, dropout: float) -> None:
         super().__init__()
-        self.encoder = Encoder(width, cell_width, dropout=dropout, kind="gru")
+        self.encoder = RecurrentEncoder(width, cell_width, dropout=dropout, kind="gru")
         self.dropout = VariationalDropout(dropout)
         self.layer = nn.Linear(self.encoder.width, 1)
 
     def forward(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
         """Features and scores."""
         h = self.encoder(x, lengths)  # (B, T, 2H)
-        with torch.autocast(x.device.type, enabled=False):  # 8 bits would make unlike spans equal
+        with torch.autocast(x.device.type, enabled=False):  # bfloat16 would give ties
             scores = self.layer(self.dropout(h).float()).squeeze(-1)  # (B, T)
         return h, scores
 

@@ -4,9 +4,9 @@
     file  0  0  She   PRP  (S*    -     -        (ARG0*)
     file  0  1  sang  VBD  *)     sing  sing.01  (V*)
 
-Cells are parted by tabs, or by spaces where a row has no tab; a blank line ends a sentence. The
-n-th row with a frame (column 8) is the predicate of the n-th column of roles. The roles stand last,
-or, in the full layout of CoNLL-2012, after three more columns and before that of coreference.
+Cells are separated by tabs, or by spaces in a row without tabs; a blank line ends a sentence. The
+n-th row with a frame (column 8) is the predicate of the n-th column of roles. The roles are the
+last columns; in the full layout of CoNLL-2012, three more precede them and coreference follows.
 """
 
 from __future__ import annotations
@@ -19,82 +19,54 @@ from pathlib import Path
 from typing import TypeAlias
 
 from relmo.errors import DataError
-from relmo.tasks.data_files import numbered_lines
 from relmo.tasks.plain_text import Offsets
+from relmo.tasks.rows import sentence_lines, split_cells
 
 WORD, FRAME, NUM_FIXED = 3, 7, 8
-"""Columns of the word and of the frame, and how many stand before the roles."""
+"""Columns of the word and of the frame, and the number of columns before the roles."""
 NONE = frozenset("-_")
 _CELL = re.compile(r"(?:\((?P<label>[^()*\s]+))?\*(?P<close>\)?)")
 
 Row: TypeAlias = tuple[int, list[str]]
-"""Number of the line, and its cells."""
+"""Line number and cells."""
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A predicate and what its sentence says of it."""
+    """A predicate and its arguments."""
 
     words: tuple[str, ...]
     """The same object in all frames of a sentence."""
     predicate: int
-    """Position of the word that the frame is of."""
+    """Position of the predicate."""
     tags: tuple[str, ...]
     """B-ARG0, I-ARG0, O …, one per word; the predicate itself is B-V."""
     places: Offsets = field(default=(), compare=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Frames:
-    """The frames of a file."""
-
-    items: tuple[Frame, ...]
-    num_sentences: int
-    """All sentences of the file, those without a predicate among them."""
-
-
-def read_frames(path: str | Path) -> Frames:
-    """All frames of a file, in order."""
+def read_frames(path: str | Path) -> list[Frame]:
+    """All frames of a file, in order; a sentence without a predicate has none."""
     path = Path(path)
     frames: list[Frame] = []
-    num_sentences = 0
-    for rows in _sentences(path):
+    for lines in sentence_lines(path, comment="#"):
+        rows = [(number, split_cells(line)) for number, line in lines]
+        _check_width(rows, path)
         frames += _frames(rows, path)
-        num_sentences += 1
-    return Frames(tuple(frames), num_sentences)
-
-
-def _sentences(path: Path) -> Iterator[list[Row]]:
-    """The rows of each sentence, all of one length."""
-    rows: list[Row] = []
-    for number, line in numbered_lines(path):
-        if line.startswith("#"):
-            continue
-        if line.strip():
-            rows.append((number, _cells(line)))
-            _check_width(rows, path)
-        elif rows:
-            yield rows
-            rows = []
-    if rows:
-        yield rows
-
-
-def _cells(line: str) -> list[str]:
-    return line.split("\t") if "\t" in line else [cell for cell in line.split(" ") if cell]
+    return frames
 
 
 def _check_width(rows: list[Row], path: Path) -> None:
-    """Raise if the last row is too short or unlike the first."""
-    (_, first), (number, cells) = rows[0], rows[-1]
-    if len(cells) < NUM_FIXED:
-        what = f"{len(cells)} columns, at least {NUM_FIXED} are wanted: file … lemma, frame"
-        raise DataError(path, number, what)
-    if len(cells) != len(first):
-        what = f"{len(cells)} columns, the sentence began with {len(first)}; is a blank line lost?"
-        raise DataError(path, number, what)
-    if not cells[WORD].strip():
-        raise DataError(path, number, "the word is empty; every row needs one in column 4")
+    """Raise DataError for a row that is too short or unlike the first of its sentence."""
+    width = len(rows[0][1])
+    for number, cells in rows:
+        if len(cells) < NUM_FIXED:
+            what = f"{len(cells)} columns, expected at least {NUM_FIXED}: file … lemma, frame"
+            raise DataError(path, number, what)
+        if len(cells) != width:
+            what = f"{len(cells)} columns, but {width} in the first row of the sentence"
+            raise DataError(path, number, f"{what}; is a blank line missing?")
+        if not cells[WORD].strip():
+            raise DataError(path, number, "the word in column 4 is empty; fill it in")
 
 
 def _frames(rows: list[Row], path: Path) -> Iterator[Frame]:
@@ -111,13 +83,13 @@ def _frames(rows: list[Row], path: Path) -> Iterator[Frame]:
 
 
 def _first_column(rows: list[Row], num_predicates: int, path: Path) -> int:
-    """Where the roles begin: after 8 columns, or after 11 with one more behind them."""
+    """Index of the first column of roles: 8, or 11 if one more column follows the roles."""
     number, cells = rows[0]
     extra = len(cells) - NUM_FIXED - num_predicates
     if extra not in (0, 4):
         what = f"the sentence has {len(cells)} columns for {num_predicates} predicate(s)"
-        wanted = f"{NUM_FIXED} and one for each are wanted"
-        raise DataError(path, number, f"{what}; {wanted}, or 4 more as in CoNLL-2012")
+        wanted = f"expected {NUM_FIXED} and one for each, or 4 more as in CoNLL-2012"
+        raise DataError(path, number, f"{what}; {wanted}")
     return NUM_FIXED + (3 if extra else 0)
 
 
@@ -136,15 +108,15 @@ def _tags(rows: list[Row], column: int, path: Path) -> tuple[str, ...]:
             tags.append(sys.intern(f"I-{label}") if label else "O")
         label = "" if cell["close"] else label
     if label:
-        raise DataError(path, opened, f"({label}* in column {column + 1} is never closed by *)")
+        raise DataError(path, opened, f"({label}* in column {column + 1} is not closed by *)")
     return tuple(tags)
 
 
 def _complaint(cell: str, column: int, label: str) -> str:
-    """What is wrong with a cell of roles."""
+    """The reason why a cell of roles is invalid."""
     what = f"{cell!r} in column {column + 1}"
     if not _CELL.fullmatch(cell):
-        return f"{what}; one of (ARG0*  *  *)  (ARG0*) is wanted"
+        return f"{what}; expected one of (ARG0*  *  *)  (ARG0*)"
     if cell.endswith(")") and not cell.startswith("("):
-        return f"{what} closes a role that was never opened"
-    return f"{what} opens a role inside ({label}*, which is still open; close it with *) first"
+        return f"{what} closes a role that is not open"
+    return f"{what} opens a role inside ({label}*; close that with *) first"

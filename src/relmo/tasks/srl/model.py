@@ -14,49 +14,43 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from relmo.errors import ConfigError
+from relmo.config import Count, DropoutRate, Settings
 from relmo.kernels.device import to_device
 from relmo.nn.blocks.crf import viterbi
 from relmo.nn.blocks.encoder import (
-    Order,
+    TokenOrder,
     VariationalDropout,
-    initialize_lstm,
-    order_of,
+    initialize_recurrent,
     put,
     take,
+    token_order,
 )
+from relmo.tasks.chunk_tags import transitions_allowed
 from relmo.tasks.inputs import TokenBatch, TokenInput
-from relmo.tasks.ner.schemes import transitions_allowed
 
 NO_TAG = -100
-"""Stands for the tag of padding, which has no loss."""
+"""Number of the tag at padding, which has no loss."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class SrlSettings:
-    """The tagger's shape."""
+class SrlSettings(Settings):
+    """Settings of the tagger."""
 
-    cell_width: int = 300
-    num_layers: int = 8
-    dropout: float = 0.1
-    """After each layer, the same features for all tokens of a sentence."""
-    mark_width: int = 100
-    """Of the vector that says whether a token is the predicate."""
-
-    def __post_init__(self) -> None:
-        if min(self.cell_width, self.num_layers, self.mark_width) < 1:
-            raise ConfigError("cell_width, num_layers and mark_width must be at least 1")
-        if not 0 <= self.dropout < 1:
-            raise ConfigError(f"dropout is {self.dropout}; a share below 1 is needed")
+    cell_width: Count = 300
+    num_layers: Count = 8
+    dropout: DropoutRate = 0.1
+    """After each layer, the same features at all tokens of a sentence."""
+    mark_width: Count = 100
+    """Width of the vector that marks the predicate."""
 
 
 class SrlModel(nn.Module):
     """Tags the arguments of one predicate of each sentence.
 
     Args:
-        settings: the shape.
+        settings: of the model.
         tokens: makes token vectors.
-        tags: the K tags, in the order of their numbers; their chunks are in BIO.
+        tags: the K tags, in the order of their numbers, in BIO.
     """
 
     steps: Tensor
@@ -76,34 +70,34 @@ class SrlModel(nn.Module):
         self.register_buffer("first", steps[-2, :-2], persistent=False)  # (K,)
 
     def forward(self, batch: TokenBatch, predicates: Tensor) -> Tensor:
-        """Scores of the tags, (B, T, K), where the predicates stand at positions (B,)."""
+        """Scores of the tags, (B, T, K), given the positions (B,) of the predicates."""
         T = batch.mask.shape[1]
         is_predicate = torch.arange(T, device=predicates.device) == predicates[:, None]  # (B, T)
         x = torch.cat([self.tokens(batch), self.mark(is_predicate.long())], -1)  # (B, T, E)
         h = self.encoder(x, batch.lengths)  # (B, T, H)
-        scores: Tensor = self.to_tags(self.tokens.beside(h, batch))
+        scores: Tensor = self.to_tags(self.tokens.beside(h, batch))  # (B, T, K)
         return scores
 
     def loss(self, batch: TokenBatch, predicates: Tensor, tags: Tensor) -> Tensor:
-        """Mean -log p of a token's tag, tags (B, T), and the mixes' penalty."""
-        scores = self(batch, predicates).float()
-        wanted = tags.masked_fill(~batch.mask, NO_TAG)
+        """Mean -log p of a token's tag, tags (B, T), plus the penalty of the mixes."""
+        scores = self(batch, predicates).float()  # (B, T, K)
+        wanted = tags.masked_fill(~batch.mask, NO_TAG)  # (B, T)
         found = cross_entropy(scores.flatten(0, 1), wanted.flatten(), ignore_index=NO_TAG)
         return found + self.tokens.penalty()
 
     def decode(self, batch: TokenBatch, predicates: Tensor) -> list[list[int]]:
-        """The best tags of each sentence among the sequences that BIO allows."""
+        """The best tags of each sentence that BIO allows."""
         return viterbi(self(batch, predicates), batch.mask, self.steps, self.first)
 
 
 class AlternatingLstm(nn.Module):
-    """Layers that read in turn from the left and from the right: (B, T, E) -> (B, T, H).
+    """Layers that alternate between left-to-right and right-to-left: (B, T, E) -> (B, T, H).
 
     Args:
         width: E.
         cell_width: H.
-        num_layers: stacked; the first reads from the left.
-        dropout: after each layer, the same features for all tokens of a sentence.
+        num_layers: stacked; the first reads from left to right.
+        dropout: after each layer, the same features at all tokens of a sentence.
     """
 
     def __init__(self, width: int, cell_width: int, num_layers: int, dropout: float) -> None:
@@ -114,29 +108,31 @@ class AlternatingLstm(nn.Module):
         self.width = cell_width
 
     def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
-        """Read sentences whose row b has lengths[b] tokens; lengths (B,) stand on the CPU."""
+        """Encode sentences; row b has lengths[b] tokens, and lengths (B,) are on the CPU."""
         B, T, _ = x.shape
-        order = order_of(lengths, T, x.device)
-        ahead = to_device(order.ahead, x.device)  # (N,) places of all sentences' tokens
+        order = token_order(lengths, T, x.device)
+        ahead = to_device(order.ahead, x.device)  # (N,)
         mirror = to_device(_mirror(order.ahead, order.behind, B * T), x.device)  # (N,)
         row = ahead // T  # (N,)
         tokens = take(x, ahead)  # (N, E)
         for layer in self.layers:
             h = layer(tokens, order)  # (N, H)
             kept = self.dropout(h.new_ones(B, 1, self.width)).squeeze(1)  # (B, H)
-            tokens = (h * kept[row]).index_select(0, mirror)  # the next reads the other way
+            tokens = (h * kept[row]).index_select(
+                0, mirror
+            )  # (N, H), for the next layer to read backward
         if len(self.layers) % 2:
             tokens = tokens.index_select(0, mirror)
         return put(tokens, ahead, B, T)  # (B, T, H)
 
 
 class HighwayLstm(nn.Module):
-    """An LSTM with a way around it: r * lstm(x) + (1 - r) * W x, r = sigmoid(V x + b).
+    """An LSTM with a highway around it: r * lstm(x) + (1 - r) * W x, r = sigmoid(V x + b).
 
-    He et al. have r_t see h_{t-1} too and hand the mixed, dropped-out h_t on to the next step. Then
-    every step waits for a gate of its own, in a loop over tokens. Here the recurrence is the plain
-    LSTM's, which runs as one; gates and dropout are made for all tokens at once after it, so
-    r_t knows its neighbours through x_t alone, which from the second layer on has read them.
+    In He et al., r_t also depends on h_{t-1}, and the mixed, dropped-out h_t feeds the next step,
+    which needs a loop over tokens. Here the recurrence is the plain LSTM's, which runs as one
+    kernel; gates and dropout are computed for all tokens at once after it, so r_t depends on
+    neighboring tokens through x_t alone, which contains them from the second layer on.
 
     Args:
         width: E.
@@ -148,27 +144,27 @@ class HighwayLstm(nn.Module):
         self.lstm = nn.LSTM(width, cell_width)
         self.gate = nn.Linear(width, cell_width)
         self.around = nn.Linear(width, cell_width, bias=False)
-        initialize_lstm(self.lstm)
+        initialize_recurrent(self.lstm)
         nn.init.orthogonal_(self.gate.weight)
         nn.init.zeros_(self.gate.bias)
         nn.init.orthogonal_(self.around.weight)
 
-    def forward(self, tokens: Tensor, order: Order) -> Tensor:
-        """Vectors of all tokens in their order: (N, E) -> (N, H)."""
+    def forward(self, tokens: Tensor, order: TokenOrder) -> Tensor:
+        """Encode all tokens in their order: (N, E) -> (N, H)."""
         h = order.read(self.lstm, tokens)  # (N, H)
-        r = torch.sigmoid(self.gate(tokens).float())
-        mixed: Tensor = r * h + (1 - r) * self.around(tokens)
+        r = torch.sigmoid(self.gate(tokens).float())  # (N, H)
+        mixed: Tensor = r * h + (1 - r) * self.around(tokens)  # (N, H)
         return mixed
 
 
 def _mirror(ahead: Tensor, behind: Tensor, size: int) -> Tensor:
-    """Where, among tokens in their order, each one's mirror image in its sentence stands, (N,).
+    """(N,) for each token, the rank of the token at the mirrored position of its sentence.
 
     Args:
         ahead: (N,) places of the tokens in the padded batch.
-        behind: (N,) the same where sentences are read from their ends.
-        size: of the padded batch.
+        behind: (N,) the same for sentences read from their ends.
+        size: B T of the padded batch.
     """
-    number = torch.empty(size, dtype=torch.long)
+    number = torch.empty(size, dtype=torch.long)  # (B T,)
     number[ahead] = torch.arange(len(ahead))
     return number[behind]

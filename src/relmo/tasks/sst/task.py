@@ -2,75 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch import Tensor
-
-from relmo.kernels.device import to_device
 from relmo.tasks.data_files import Part
-from relmo.tasks.inputs import Inputs, TokenInput, Words
-from relmo.tasks.labelled import BatchSettings, LabelledTask, check_labels
+from relmo.tasks.inputs import Words
+from relmo.tasks.metrics import check_lengths, macro_f1
+from relmo.tasks.model_task import ClassificationTask
 from relmo.tasks.plain_text import split_text
-from relmo.tasks.sst.data import FORMATS, LABELS, LabelledText, read_table, read_trees
-from relmo.tasks.sst.metrics import accuracy, binary_accuracy, macro_f1
+from relmo.tasks.rows import FORMATS
+from relmo.tasks.sst.data import TREE_LABELS, LabelledText, polarity_of, read_table, read_trees
 from relmo.tasks.sst.model import SstModel, SstSettings
 
 
-class SstTask(LabelledTask[LabelledText, str, SstSettings]):
-    """Says of a text which class it is of."""
+class SstTask(ClassificationTask[LabelledText, SstSettings]):
+    """Predicts the class of a text."""
 
-    score = "dev_accuracy"
     settings_type = SstSettings
+    model_type = SstModel
     suffixes = (*FORMATS, ".txt")
     learns_phrases = False
-    """Whether the phrases of the training trees are learned besides their sentences."""
-
-    def __init__(
-        self,
-        settings: SstSettings,
-        facts: dict[str, Any],
-        inputs: Inputs,
-        tokens: TokenInput,
-        train: Sequence[LabelledText] = (),
-        dev: Sequence[LabelledText] = (),
-        batches: BatchSettings | None = None,
-        seed: int = 0,
-    ) -> None:
-        self.labels: list[str] = facts["labels"]
-        self.inputs = inputs
-        self._number_of = {label: i for i, label in enumerate(self.labels)}
-        self.net = SstModel(settings, tokens, len(self.labels))
-        super().__init__(self.net, train, dev, batches or BatchSettings(), seed, inputs.device)
+    """Whether training uses the phrases of the trees in addition to the sentences."""
 
     @classmethod
     def read(cls, path: Path, part: Part) -> list[LabelledText]:
-        """Texts of a table by its suffix, `text` and `label` its columns; else of trees."""
+        """Texts of a table with the columns `text` and `label`, by its suffix; else of trees."""
         if FORMATS.keys() & set(path.suffixes):
             return read_table(path, tokenize=split_text)
         return read_trees(path, phrases=cls.learns_phrases and part == "train")
 
     @classmethod
     def read_text(cls, lines: Iterable[str]) -> Iterator[LabelledText]:
-        """The text of each line that has one."""
+        """The text of each line that is not blank."""
         texts = (tuple(split_text(line)) for line in lines)
         return (LabelledText(words, "") for words in texts if words)
 
     @classmethod
-    def facts_of(cls, train: Sequence[LabelledText]) -> dict[str, Any]:
-        """The labels there are; what a trained model needs to know besides its weights."""
-        return {"labels": sorted({text.label for text in train})}
-
-    @classmethod
-    def check(cls, path: Path, examples: Sequence[LabelledText], facts: Mapping[str, Any]) -> None:
-        """Raise TextError where no label is one that can be answered."""
-        check_labels(path, (text.label for text in examples), facts["labels"])
-
-    @classmethod
     def sentences(cls, example: LabelledText) -> list[Words]:
-        """What of an example is read as a sentence."""
+        """The text, read as one sentence."""
         return [example.words]
 
     def describe(self, example: LabelledText, prediction: str) -> dict[str, Any]:
@@ -81,37 +51,30 @@ class SstTask(LabelledTask[LabelledText, str, SstSettings]):
         """Label, tab, words."""
         return f"{prediction}\t{' '.join(example.words)}"
 
-    def length(self, example: LabelledText) -> int:
-        """Words."""
-        return len(example.words)
-
-    def batch_loss(self, examples: Sequence[LabelledText]) -> Tensor:
-        """The mean loss of a batch."""
-        numbers = torch.tensor([self._number_of[e.label] for e in examples])  # (B,)
-        return self.net.loss(
-            self.inputs([e.words for e in examples]), to_device(numbers, self.device)
-        )
-
-    def predict_batch(self, examples: Sequence[LabelledText]) -> list[str]:
-        """The label of each text."""
-        found = self.net.classify(self.inputs([e.words for e in examples]))
-        return [self.labels[i] for i in found]
-
     def scores(
         self, examples: Sequence[LabelledText], predictions: Sequence[str]
     ) -> dict[str, float]:
-        """The share of right labels, the labels' mean F1; of trees the share of right sides too."""
-        wanted = [e.label for e in examples]
-        found = {
-            "accuracy": 100 * accuracy(wanted, predictions),
-            "macro_f1": 100 * macro_f1(wanted, predictions),
-        }
-        if self.labels == list(LABELS):
-            found["binary_accuracy"] = 100 * binary_accuracy(wanted, predictions)
+        """Accuracy and macro F1; for the labels of trees the accuracy of polarity too."""
+        gold = [e.label for e in examples]
+        found = super().scores(examples, predictions)
+        found["macro_f1"] = 100 * macro_f1(gold, predictions)
+        if self.labels == list(TREE_LABELS):
+            found["binary_accuracy"] = 100 * binary_accuracy(gold, predictions)
         return found
 
 
 class SstPhrasesTask(SstTask):
-    """The same, learned from every phrase of the training trees; scored on sentences as before."""
+    """The same, trained on every phrase of the training trees; scored on sentences as before."""
 
     learns_phrases = True
+
+
+def binary_accuracy(gold: Sequence[str], predicted: Sequence[str]) -> float:
+    """Share of tree labels 0 to 4 with the right polarity; neutral sentences are left out.
+
+    A neutral prediction for a sentence that is not neutral counts as wrong.
+    """
+    check_lengths(len(gold), len(predicted), "labels")
+    pairs = [(polarity_of(a), polarity_of(b)) for a, b in zip(gold, predicted, strict=True)]
+    correct = [wanted == found for wanted, found in pairs if wanted is not None]
+    return sum(correct) / len(correct) if correct else 0.0

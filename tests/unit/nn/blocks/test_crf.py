@@ -7,7 +7,7 @@ import torch
 
 from relmo.errors import ConfigError
 from relmo.nn.blocks.crf import Crf, viterbi
-from relmo.tasks.ner.schemes import transitions_allowed
+from relmo.tasks.chunk_tags import transitions_allowed
 
 BIOES = ["O", "B-x", "I-x", "E-x", "S-x"]
 LENGTHS = (4, 1, 3, 2)
@@ -210,15 +210,13 @@ def test_the_callers_tensors_stay_as_they_were():
 
 
 def test_allowed_must_fit_the_tags():
-    with pytest.raises(
-        ConfigError, match=r"allowed is \(3, 3\); 3 tags, start and end need \(5, 5\)"
-    ):
+    with pytest.raises(ConfigError, match=r"allowed must be \(5, 5\) for 3 tags, got \(3, 3\)"):
         Crf(3, torch.ones(3, 3))
 
 
 def test_a_crf_shows_its_steps_and_saves_only_what_it_learned():
     crf = Crf(5, bioes())
-    assert "tags=5, allowed=13 of 25 steps" in repr(crf)
+    assert "tags=5, allowed=13 of 25 transitions" in repr(crf)
     assert set(crf.state_dict()) == {"transitions", "start", "end"}
 
 

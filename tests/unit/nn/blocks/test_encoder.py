@@ -3,12 +3,12 @@
 import torch
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from relmo.nn.blocks.encoder import Encoder
+from relmo.nn.blocks.encoder import RecurrentEncoder
 
 
 def make(kind="lstm"):
     torch.manual_seed(0)
-    return Encoder(5, 4, num_layers=2, kind=kind).eval()
+    return RecurrentEncoder(5, 4, num_layers=2, kind=kind).eval()
 
 
 def test_padding_and_neighbours_do_not_change_a_sentence():

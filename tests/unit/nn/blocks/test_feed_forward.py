@@ -36,7 +36,7 @@ def test_normalised_by_vector_neighbours_never_count():
 
 
 def test_too_few_values_to_be_normalised_by_vector_are_refused():
-    with pytest.raises(ConfigError, match="2 values of a maxout layer are too few"):
+    with pytest.raises(ConfigError, match="a maxout layer of 2 values is too narrow"):
         Maxout(3, 1, pieces=2, dropout=0.0, norm="layer")
     Maxout(3, 1, pieces=2, dropout=0.0, norm="batch")
 

@@ -33,6 +33,10 @@ def write(tmp_path):
     return write
 
 
+def all_of(path):
+    return list(read_documents(path))
+
+
 def clusters_of(path):
     (document,) = read_documents(path)
     return document.clusters
@@ -51,15 +55,13 @@ def test_mentions_are_counted_over_the_document(write):
 
 
 def test_crlf_and_a_byte_order_mark_change_nothing(write):
-    plain = read_documents(write(*LITBANK))
-    assert read_documents(write(*LITBANK, ending="\r\n")) == plain
-    assert read_documents(write("\ufeff" + LITBANK[0], *LITBANK[1:])) == plain
+    plain = all_of(write(*LITBANK))
+    assert all_of(write(*LITBANK, ending="\r\n")) == plain
+    assert all_of(write("\ufeff" + LITBANK[0], *LITBANK[1:])) == plain
 
 
 def test_a_trailing_tab_may_be_lost(write):
-    assert read_documents(write(*(line.rstrip("\t") for line in LITBANK))) == read_documents(
-        write(*LITBANK)
-    )
+    assert all_of(write(*(line.rstrip("\t") for line in LITBANK))) == all_of(write(*LITBANK))
 
 
 def test_the_short_layout_is_read_with_its_genre(write):
@@ -110,7 +112,7 @@ def test_a_span_may_stand_in_two_groups(write):
 def test_parts_are_documents_with_groups_of_their_own(write):
     head = "#begin document (bc/cctv/00/a_0001); part 00{}"
     first, second = (in_long(long("a", "(7)"), head=head.format(n)) for n in (0, 1))
-    documents = read_documents(write(*first, *second))
+    documents = all_of(write(*first, *second))
     assert [(d.name, d.part, d.genre) for d in documents] == [
         ("bc/cctv/00/a_0001", 0, "bc"),
         ("bc/cctv/00/a_0001", 1, "bc"),
@@ -129,13 +131,11 @@ def test_cells_of_the_long_layout_may_be_parted_by_spaces(write):
     assert clusters_of(write(*in_long(*rows))) == (((0, 0),),)
 
 
-def test_singletons_are_kept_unless_told(write):
+def test_singletons_are_read_and_can_be_removed(write):
     path = write(*in_short("(1)", "(2)", "(1)"))
     (document,) = read_documents(path)
     assert document.clusters == (((0, 0), (2, 2)), ((1, 1),))
-    (other,) = read_documents(path, keep_singletons=False)
-    assert other.clusters == (((0, 0), (2, 2)),)
-    assert without_singletons(document) == other
+    assert without_singletons(document).clusters == (((0, 0), (2, 2)),)
 
 
 def test_an_empty_word_keeps_its_place(write):
@@ -146,7 +146,7 @@ def test_an_empty_word_keeps_its_place(write):
 
 
 def test_an_empty_file_and_an_empty_document(write):
-    assert read_documents(write()) == ()
+    assert all_of(write()) == []
     (document,) = read_documents(write("# begin document d", "# end document"))
     assert (document.sentences, document.clusters) == ((), ())
 
@@ -154,14 +154,14 @@ def test_an_empty_file_and_an_empty_document(write):
 @pytest.mark.parametrize(
     ("lines", "line", "message"),
     [
-        (in_short("(1", "(2)", "(3"), 2, r"\(1 is never ended; 1\) is wanted"),
-        (in_short("", "1)"), 3, r"1\) ends what never began"),
-        (in_short("(1)", "1)"), 3, r"1\) ends what never began"),
-        (in_short("(x)"), 2, r"'\(x\)' is no coreference"),
-        (in_short("(1|2"), 2, "is no coreference"),
-        (["# begin document d", "0\ta"], 2, "2 columns; 3 are wanted, or 12 and more"),
+        (in_short("(1", "(2)", "(3"), 2, r"\(1 is never ended; expected 1\)"),
+        (in_short("", "1)"), 3, r"1\) ends a mention never begun"),
+        (in_short("(1)", "1)"), 3, r"1\) ends a mention never begun"),
+        (in_short("(x)"), 2, r"'\(x\)' is not a coreference cell"),
+        (in_short("(1|2"), 2, "is not a coreference cell"),
+        (["# begin document d", "0\ta"], 2, "2 columns, expected 3, or at least 12"),
         (["# begin document d", *short(("a", ""))], 1, "'d' has no '#end document'"),
-        (["# begin document d", "# begin document e"], 2, "begins before the last has ended"),
+        (["# begin document d", "# begin document e"], 2, "begins before the previous one ends"),
         ([*in_short("_"), *in_short("_")], 4, "'GUM_news_x' begins twice"),
         (["", *short(("a", ""))], 2, "a row outside of a document"),
         ([*in_short("_"), "0\ta\t_"], 4, "a row outside of a document"),
@@ -169,11 +169,11 @@ def test_an_empty_file_and_an_empty_document(write):
 )
 def test_a_bad_row_is_named_by_file_and_line(write, lines, line, message):
     with pytest.raises(DataError, match=rf"a.conll, line {line}: .*{message}"):
-        read_documents(write(*lines))
+        all_of(write(*lines))
 
 
 def test_a_file_that_is_not_utf8_is_named(tmp_path):
     path = tmp_path / "a.conll"
     path.write_bytes(b"# begin document d\n0\tcaf\xe9\t_\n")
     with pytest.raises(DataError, match="a.conll, line 2: not UTF-8"):
-        read_documents(path)
+        all_of(path)

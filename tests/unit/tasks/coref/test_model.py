@@ -4,8 +4,13 @@ import pytest
 import torch
 
 from relmo.errors import ConfigError
-from relmo.tasks.coref.antecedents import Antecedents, clusters_of, marginal_loss
-from relmo.tasks.coref.model import CorefModel, CorefSettings
+from relmo.tasks.coref.model import (
+    Antecedents,
+    CorefModel,
+    CorefSettings,
+    clusters_of,
+    marginal_loss,
+)
 from relmo.tasks.inputs import Inputs, InputSettings, Letters, make_elmo_layer
 from relmo.tasks.static_vectors import random_vectors
 
@@ -165,19 +170,38 @@ def test_losses_are_float32_under_bfloat16(tiny):
     assert all(p.grad.isfinite().all() for p in model.parameters() if p.grad is not None)
 
 
+def scores_on(device, dtype=torch.float32):
+    """Antecedent scores, clusters and loss of a model that keeps all one-word spans."""
+    inputs, model = make(device=device, spans_per_token=1.0, max_width=1)
+    groups = torch.tensor([0, 1, 2] * 5 + [0, 3], device=device)[:, None]  # (N, 1)
+    batch, genre = inputs(SENTENCES), NEWS.to(device)
+    with torch.autocast(device, dtype=dtype, enabled=dtype != torch.float32):
+        found, clusters = model(batch, genre), model.decode(batch, genre)
+        model.train().loss(batch, genre, groups).backward()
+    assert all(p.grad.isfinite().all() for p in model.parameters() if p.grad is not None)
+    full = torch.full((NUM_TOKENS, NUM_TOKENS), NONE)  # (S, S): top-k may order ties differently
+    return full.scatter(1, found.antecedents.cpu(), found.scores.detach().cpu()), clusters
+
+
+def relative_error(found, wanted):
+    """The largest difference relative to the spread of the scores."""
+    there = wanted > NONE
+    assert torch.equal(found > NONE, there)
+    return ((found - wanted)[there].abs().max() / wanted[there].std()).item()
+
+
 @pytest.mark.gpu
-def test_on_a_gpu_in_bfloat16_the_loss_is_close_to_the_cpus():
-    found = {}
-    for device in ("cpu", "cuda"):
-        inputs, model = make(device=device, spans_per_token=1.0, max_width=1)  # all are kept
-        groups = torch.tensor([0, 1, 2] * 5 + [0, 3], device=device)[:, None]  # (N, 1)
-        batch, genre = inputs(SENTENCES), NEWS.to(device)
-        with torch.autocast(device, dtype=torch.bfloat16, enabled=device == "cuda"):
-            found[device] = model.loss(batch, genre, groups).cpu()
-            assert isinstance(model.decode(batch, genre), tuple)
-            model.train().loss(batch, genre, groups).backward()
-        assert all(p.grad.isfinite().all() for p in model.parameters() if p.grad is not None)
-    torch.testing.assert_close(found["cuda"], found["cpu"], atol=0.1, rtol=0.05)
+def test_on_a_gpu_scores_and_clusters_are_the_cpus():
+    (wanted, clusters), (found, on_gpu) = scores_on("cpu"), scores_on("cuda")
+    # The recurrence of a GPU multiplies in float16 (2e-3, tests/unit/kernels); the rest is float32.
+    assert relative_error(found, wanted) < 2e-2
+    assert on_gpu == clusters
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_in_bfloat16_scores_are_close_to_the_cpus():
+    wanted, found = scores_on("cpu")[0], scores_on("cuda", torch.bfloat16)[0]
+    assert relative_error(found, wanted) < 0.1  # four layers of products with 8 bits each
 
 
 # ── reading ─────────────────────────────────────────────────────────────────────────────────
@@ -237,7 +261,7 @@ def test_singletons_are_found_only_by_a_model_that_keeps_them():
 
 
 def test_singletons_without_a_loss_for_mentions_are_refused():
-    with pytest.raises(ConfigError, match="give mention_weight above 0, or singletons='drop'"):
+    with pytest.raises(ConfigError, match="set mention_weight above 0, or singletons='drop'"):
         make(mention_weight=0.0)
     assert make(mention_weight=0.0, keeps_singletons=False)
 

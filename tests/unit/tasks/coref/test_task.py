@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from relmo.tasks.coref.data import Document
+from relmo.tasks.coref.data import CorefDocument
 from relmo.tasks.coref.metrics import mean_f1
 from relmo.tasks.coref.task import CorefTask, group_grid, out_of_reach
 from relmo.tasks.run import load_task, load_task_recipe, train_task
@@ -20,10 +20,10 @@ SMALL = (
     "training.epochs=5", "training.patience=0", "training.log_every=10",
     "optimizer.learning_rate=0.01",
 )  # fmt: skip
-ODD = Document(
+ODD = CorefDocument(
     "odd", 0, (("👋🏽", "x" * 400), ("ada",) * 40, ("שלום",)), None, (((0, 1), (2, 2)),), None
 )
-EMPTY = Document("empty", 0, (), None, (), None)
+EMPTY = CorefDocument("empty", 0, (), None, (), None)
 
 
 def write_parts(folder, marks_singletons):
@@ -102,14 +102,14 @@ def test_facts_tell_genres_and_whether_singletons_are_meant(data, joined):
     for folder, has_singletons in ((data, True), (joined, False)):
         facts = CorefTask.facts_of(CorefTask.read(folder / "toy.train.conll", "train"))
         assert facts == {"genres": ["court", "news"], "has_singletons": has_singletons}
-    slip = Document("a", 0, (("a", "b"),), None, (((0, 0),), *[((0, 0), (1, 1))] * 20), None)
+    slip = CorefDocument("a", 0, (("a", "b"),), None, (((0, 0),), *[((0, 0), (1, 1))] * 20), None)
     assert CorefTask.facts_of([slip]) == {"genres": [], "has_singletons": False}
 
 
 def test_the_grid_holds_each_mention_once_and_leaves_out_those_out_of_reach():
     sentences = (("a", "b", "c", "d"), ("e", "f"))
     clusters = (((0, 2), (4, 4)), ((0, 0), (3, 4)), ((4, 4), (5, 5)))
-    document = Document("d", 0, sentences, None, clusters, None)
+    document = CorefDocument("d", 0, sentences, None, clusters, None)
     grid = group_grid(document, 2)
     assert {(a, w): n for (a, w), n in np.ndenumerate(grid) if n} == {
         (4, 0): 1, (0, 0): 2, (5, 0): 3
@@ -124,6 +124,6 @@ def test_mentions_within_mentions_close_as_they_open(data, tmp_path):
     task = load_task(tmp_path / "run", device="cpu")
     words = ("the", "cat", "of", "Mira", "and", "Mira")
     shown = task.render(
-        Document("", 0, (words,), None, (), None), (((0, 3), (5, 5)), ((0, 1), (3, 3)))
+        CorefDocument("", 0, (words,), None, (), None), (((0, 3), (5, 5)), ((0, 1), (3, 3)))
     )
     assert shown == "[1 [2 the cat] of [2 Mira]] and [1 Mira]"

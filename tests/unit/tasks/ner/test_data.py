@@ -74,12 +74,12 @@ def test_a_packed_file_reads_like_a_plain_one(suffix, pack, write):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "line 1: no sentence"),
-        ("\n\n-DOCSTART- O\n", "line 1: no sentence"),
-        ("\nAnn\n", "line 2: 1 column parted by spaces; a word and its tag are needed"),
-        ("Ann O\n\nsings\n", "line 3: 1 column parted by spaces, but 2 in line 1"),
-        ("Ann O\nsings VBZ O\n", "line 2: 3 columns parted by spaces, but 2 in line 1"),
-        ("Ann\tO\nsings O\n", "line 2: 1 column parted by tabs, but 2 in line 1"),
+        ("", "line 1: the file contains no sentences"),
+        ("\n\n-DOCSTART- O\n", "line 1: the file contains no sentences"),
+        ("\nAnn\n", "line 2: 1 column separated by spaces; expected a word and its tag"),
+        ("Ann O\n\nsings\n", "line 3: 1 column separated by spaces, but 2 in line 1"),
+        ("Ann O\nsings VBZ O\n", "line 2: 3 columns separated by spaces, but 2 in line 1"),
+        ("Ann\tO\nsings O\n", "line 2: 1 column separated by tabs, but 2 in line 1"),
         ("Ann\tO\n\tO\n", "line 2: the word is empty"),
         ("Ann\tO\nsings\t\n", "line 2: the tag is empty"),
         (b"Ann O\nsi\xffngs O\n", "line 2: not UTF-8 .*0xff in position 2"),
@@ -93,7 +93,7 @@ def test_a_bad_row_is_named_by_file_and_line(text, message, write):
 
 @pytest.mark.parametrize("columns", [(0, 2), (-3, 1), (0, 0), (1, -1), (0, -2)])
 def test_columns_that_are_not_there_or_the_same_are_named(columns, write):
-    with pytest.raises(DataError, match="line 1: 2 columns .* name other columns"):
+    with pytest.raises(DataError, match="line 1: 2 columns .* choose other columns"):
         read_columns(write("Ann O\n"), *columns)
 
 
@@ -130,9 +130,9 @@ def test_conllu_gives_words_with_either_tag(write):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("# only a comment\n", "line 1: no sentence"),
-        ("# c\n1\tw\n", "line 2: 2 columns parted by tabs; CoNLL-U has 10"),
-        (conllu_line("x"), "line 1: 'x' is no number of a word"),
+        ("# only a comment\n", "line 1: the file contains no sentences"),
+        ("# c\n1\tw\n", "line 2: 2 columns separated by tabs, expected the 10 of CoNLL-U"),
+        (conllu_line("x"), "line 1: 'x' is not a word number"),
         (conllu_line(1, ""), "line 1: the word is empty"),
         (conllu_line(1, upos="_"), "line 1: the word has no UPOS"),
     ],
@@ -143,5 +143,5 @@ def test_a_bad_row_of_conllu_is_named(text, message, write):
 
 
 def test_conllu_has_two_columns_of_tags(write):
-    with pytest.raises(ConfigError, match="choose one of upos, xpos"):
+    with pytest.raises(ConfigError, match="column must be one of upos, xpos, got 'lemma'"):
         read_conllu(write(conllu_line(1)), "lemma")

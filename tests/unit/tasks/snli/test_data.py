@@ -6,7 +6,7 @@ import lzma
 import pytest
 
 from relmo.errors import DataError
-from relmo.tasks.snli.data import Pairs, SentencePair, read_sick, read_snli
+from relmo.tasks.snli.data import SentencePair, read_sick, read_snli
 
 HEADER = "pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment\n"
 
@@ -32,7 +32,7 @@ def pair(one: str, two: str, label: str) -> SentencePair:
 
 def test_sentences_are_split_at_spaces(write):
     found = read_snli(write("\ufeff" + row(one=" A  8\xa01/2 cat . ") + "\r\n" + row("other")))
-    assert found.pairs == [
+    assert found == [
         pair("A 8\xa01/2 cat .", "It 👩‍🚀 .", "neutral"),
         pair("A cat .", "It 👩‍🚀 .", "other"),
     ]
@@ -40,7 +40,7 @@ def test_sentences_are_split_at_spaces(write):
 
 def test_sentences_may_be_split_another_way(write):
     found = read_snli(write(row(one="A cat.")), tokenize=list)
-    assert found.pairs[0].premise == tuple("A cat.")
+    assert found[0].premise == tuple("A cat.")
 
 
 def test_words_come_from_the_official_parse_where_it_is_given(write):
@@ -49,12 +49,12 @@ def test_words_come_from_the_official_parse_where_it_is_given(write):
         "sentence2_binary_parse": "It",
     }
     found = read_snli(write(row(one="A cat (sleeping)", **parses)))
-    assert found.pairs == [pair("A cat ( sleeping )", "It", "neutral")]
+    assert found == [pair("A cat ( sleeping )", "It", "neutral")]
 
 
-def test_pairs_without_a_label_are_left_out_and_counted(write):
+def test_pairs_without_a_label_are_left_out(write):
     found = read_snli(write(row("-") + row() + row("-")))
-    assert found == Pairs([pair("A cat .", "It 👩‍🚀 .", "neutral")], num_unlabelled=2)
+    assert found == [pair("A cat .", "It 👩‍🚀 .", "neutral")]
 
 
 def test_a_packed_file_reads_like_a_plain_one(write):
@@ -65,17 +65,17 @@ def test_a_packed_file_reads_like_a_plain_one(write):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "line 1: no labelled pair"),
-        (row("-"), "line 1: no labelled pair"),
+        ("", "line 1: the file contains no labeled pairs"),
+        (row("-"), "line 1: the file contains no labeled pairs"),
         (row() + "{}\n", "line 2: no column 'gold_label'"),
         (row() + '{"gold_label": "x", "sentence1": "a"}', "line 2: no column 'sentence2'"),
         (row() + row(one=" "), "line 2: 'sentence1' is empty"),
-        (row() + row(one=["a"]), "line 2: 'sentence1' is .*give a string"),
+        (row() + row(one=["a"]), "line 2: 'sentence1' must be a string, got"),
         (
             row() + row(sentence1_binary_parse="( )"),
-            "line 2: 'sentence1_binary_parse' has no words",
+            "line 2: 'sentence1_binary_parse' contains no words",
         ),
-        (row() + "label\n", "line 2: not valid JSON"),
+        (row() + "label\n", "line 2: invalid JSON"),
         (row().encode() + b"\xff\n", "line 2: not UTF-8"),
     ],
 )
@@ -93,8 +93,7 @@ def test_sick_has_the_labels_of_snli_and_is_split_as_one_chooses(end, write):
     ]
     text = end.join([HEADER.strip(), *rows, ""])
     found = read_sick(write(text), lambda text: text.replace("-", " - ").split())
-    assert found.num_unlabelled == 0
-    assert found.pairs == [
+    assert found == [
         pair("A cat - nap", "It rests", "entailment"),
         pair("a", "b", "neutral"),
         pair("c", "d", "contradiction"),
@@ -104,11 +103,14 @@ def test_sick_has_the_labels_of_snli_and_is_split_as_one_chooses(end, write):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (HEADER, "line 1: no labelled pair"),
-        (HEADER + "1\ta\tb\t3\tMAYBE\n", "line 2: label 'MAYBE'; SICK's are ENTAILMENT, NEUTRAL"),
+        (HEADER, "line 1: the file contains no labeled pairs"),
+        (
+            HEADER + "1\ta\tb\t3\tMAYBE\n",
+            "line 2: label 'MAYBE'; expected one of ENTAILMENT, NEUTRAL",
+        ),
         (HEADER + "1\ta\tb\tNEUTRAL\n", "line 2: 4 cells, but 5"),
         (HEADER + "1\t\tb\t3\tNEUTRAL\n", "line 2: 'sentence_A' is empty"),
-        ("a\tb\n1\t2\n", "line 2: no column 'entailment_judgment'; there are 'a', 'b'"),
+        ("a\tb\n1\t2\n", "line 2: no column 'entailment_judgment'; found 'a', 'b'"),
     ],
 )
 def test_a_bad_row_of_sick_is_named(text, message, write):

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from relmo.errors import ConfigError
-from relmo.tasks.inputs import InputSettings, TokenBatch, TokenInput
+from relmo.tasks.inputs import InputSettings, TokenBatch, TokenInput, make_elmo_layer
 from relmo.tasks.snli.model import PairDropout, SnliModel, SnliSettings
 
 
@@ -28,14 +28,15 @@ def test_nothing_is_dropped_outside_training():
     assert torch.equal(PairDropout(0.0).train()(x), x)
 
 
-def test_a_model_shares_dropout_where_it_is_asked_to():
+def test_a_model_shares_dropout_where_it_is_asked_to(tiny):
+    reads = InputSettings(elmo_dropout=0.4)
     for is_shared in (True, False):
-        tokens = TokenInput(InputSettings(elmo_dropout=0.4), torch.zeros(3, 2), elmo_shape=(3, 4))
+        tokens = TokenInput(reads, torch.zeros(3, 2), elmo=make_elmo_layer(tiny, reads))
         settings = SnliSettings(
             cell_width=2, composition_width=2, hidden_width=2, is_dropout_shared=is_shared
         )
         model = SnliModel(settings, tokens, 3)
-        found = [isinstance(each, PairDropout) for each in (model.dropout, tokens.elmo_dropout)]
+        found = [isinstance(each, PairDropout) for each in (model.dropout, tokens.elmo.dropout)]
         assert found == [is_shared, is_shared]
 
 
@@ -62,5 +63,5 @@ def test_the_temperature_softens_what_is_matched():
 
 
 def test_a_temperature_of_zero_is_named():
-    with pytest.raises(ConfigError, match=r"temperature is 0.0; a number above 0 is needed"):
+    with pytest.raises(ConfigError, match=r"temperature must be a number > 0, got 0.0"):
         SnliSettings(temperature=0.0)

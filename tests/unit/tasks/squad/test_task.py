@@ -179,7 +179,7 @@ def test_all_places_of_an_answer_are_learned_from_where_asked_for(tmp_path, ever
     path.write_text(json.dumps({"data": articles}))
     examples = SquadTask.read(path, "train")
     model = {**RECIPE["model"], "all_occurrences": everywhere}
-    spans, is_span = make_task(examples, model=model)._spans(examples)
+    spans, is_span = make_task(examples, model=model).targets(examples)
     assert is_span.tolist() == [[True] * num_spans]
     assert spans.tolist() == [[[2, 2], [4, 4]][:num_spans]]
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from relmo.tasks.srl.metrics import Counts, arguments, bio_spans, evaluate
+from relmo.tasks.metrics import MatchCounts
+from relmo.tasks.srl.metrics import arguments, evaluate
 
 
 def frame(tags):
@@ -13,50 +14,29 @@ def score(gold, predicted):
     return evaluate([frame(gold)], [frame(predicted)])
 
 
-def test_spans_of_tags():
-    tags = frame("B-A I-A O B-A B-A I-A B-B")
-    assert bio_spans(tags) == [("A", 0, 1), ("A", 3, 3), ("A", 4, 5), ("B", 6, 6)]
-    assert bio_spans([]) == []
-
-
-def test_an_inside_tag_that_continues_nothing_begins_a_span():
-    assert bio_spans(frame("I-A I-A I-B O I-B")) == [("A", 0, 1), ("B", 2, 2), ("B", 4, 4)]
-    assert bio_spans(frame("B-A I-B")) == [("A", 0, 0), ("B", 1, 1)]
-
-
 def test_label_and_extent_must_both_be_right():
     found = score("B-A0 B-V B-A1 I-A1 B-A2", "B-A0 B-V B-A1 O B-A3")
-    assert found.overall == Counts(right=1, predicted=3, gold=3)
-    assert found.overall.f1 == pytest.approx(100 / 3)
-    assert found.labels["A1"] == Counts(0, 1, 1)
-    assert found.labels["A2"] == Counts(0, 0, 1)
-    assert found.labels["A3"] == Counts(0, 1, 0)
-    assert list(found.labels) == ["A0", "A1", "A2", "A3"]
-
-
-def test_precision_recall_and_f1_are_percentages():
-    counts = Counts(right=3, predicted=4, gold=6)
-    assert (counts.precision, counts.recall, counts.f1) == (75, 50, pytest.approx(60))
-
-
-def test_nothing_predicted_or_nothing_to_find_scores_zero():
-    for counts in (Counts(0, 0, 5), Counts(0, 5, 0), Counts(0, 0, 0)):
-        assert (counts.precision, counts.recall, counts.f1) == (0, 0, 0)
+    assert found.arguments.overall == MatchCounts(correct=1, predicted=3, gold=3)
+    assert found.arguments.overall.f1 == pytest.approx(1 / 3)
+    assert found.arguments.by_label["A1"] == MatchCounts(0, 1, 1)
+    assert found.arguments.by_label["A2"] == MatchCounts(0, 0, 1)
+    assert found.arguments.by_label["A3"] == MatchCounts(0, 1, 0)
+    assert list(found.arguments.by_label) == ["A0", "A1", "A2", "A3"]
 
 
 def test_the_predicate_does_not_count():
     found = score("B-V O B-C-V", "O B-V O")
-    assert found.overall == Counts(0, 0, 0)
-    assert found.labels == {}
+    assert found.arguments.overall == MatchCounts(0, 0, 0)
+    assert found.arguments.by_label == {}
     assert found.num_perfect == 1
 
 
 def test_a_continued_argument_is_right_only_whole():
     gold = "B-A1 B-V B-C-A1 I-C-A1"
-    assert score(gold, gold).overall == Counts(1, 1, 1)
-    assert score(gold, "B-A1 B-V B-C-A1 O").overall == Counts(0, 1, 1)
-    assert score(gold, "B-A1 B-V O O").overall == Counts(0, 1, 1)
-    assert score(gold, "B-A1 B-V B-A1 I-A1").overall == Counts(0, 2, 1)
+    assert score(gold, gold).arguments.overall == MatchCounts(1, 1, 1)
+    assert score(gold, "B-A1 B-V B-C-A1 O").arguments.overall == MatchCounts(0, 1, 1)
+    assert score(gold, "B-A1 B-V O O").arguments.overall == MatchCounts(0, 1, 1)
+    assert score(gold, "B-A1 B-V B-A1 I-A1").arguments.overall == MatchCounts(0, 2, 1)
 
 
 def test_an_argument_may_be_continued_twice():
@@ -71,28 +51,28 @@ def test_a_continuation_joins_the_latest_argument_of_its_label():
 
 def test_a_continuation_of_nothing_is_an_argument_of_its_own():
     assert arguments(frame("B-C-A1 O B-C-A1")) == {("A1", ((0, 0), (2, 2)))}
-    assert score("O B-A1", "O B-C-A1").overall == Counts(1, 1, 1)
+    assert score("O B-A1", "O B-C-A1").arguments.overall == MatchCounts(1, 1, 1)
 
 
 def test_a_reference_is_a_label_like_any_other():
     found = score("B-A0 B-R-A0 B-V", "B-A0 B-A0 B-V")
-    assert found.overall == Counts(1, 2, 2)
-    assert found.labels["R-A0"] == Counts(0, 0, 1)
-    assert found.labels["A0"] == Counts(1, 2, 1)
+    assert found.arguments.overall == MatchCounts(1, 2, 2)
+    assert found.arguments.by_label["R-A0"] == MatchCounts(0, 0, 1)
+    assert found.arguments.by_label["A0"] == MatchCounts(1, 2, 1)
 
 
 def test_counts_add_up_over_frames_and_perfect_ones_are_counted():
     gold = [frame("B-A0 B-V"), frame("B-V B-A1")]
     found = evaluate(gold, [gold[0], frame("B-V B-A2")])
-    assert found.overall == Counts(1, 2, 2)
+    assert found.arguments.overall == MatchCounts(1, 2, 2)
     assert (found.num_frames, found.num_perfect) == (2, 1)
 
 
 def test_truth_against_itself_is_perfect():
     gold = [frame("B-A0 B-V B-C-A0 B-R-A1 O"), ["O"], frame("B-C-A2 B-V")]
     found = evaluate(gold, gold)
-    assert found.overall.f1 == 100
-    assert all(counts.f1 == 100 for counts in found.labels.values())
+    assert found.arguments.overall.f1 == 1
+    assert all(counts.f1 == 1 for counts in found.arguments.by_label.values())
 
 
 def test_frames_must_come_in_pairs():

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from relmo.errors import ConfigError
+from relmo.tasks.chunk_tags import transitions_allowed
 from relmo.tasks.inputs import Inputs, InputSettings, make_elmo_layer
-from relmo.tasks.ner.schemes import transitions_allowed
 from relmo.tasks.srl.model import AlternatingLstm, HighwayLstm, SrlModel, SrlSettings
 from relmo.tasks.static_vectors import random_vectors
 

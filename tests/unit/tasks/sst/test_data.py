@@ -8,10 +8,9 @@ from relmo.errors import ConfigError, DataError
 from relmo.tasks.sst.data import (
     LabelledText,
     plain_word,
+    polarity_of,
     read_table,
     read_trees,
-    side_of,
-    without_neutral,
 )
 
 TREE = "(3 (2 It) (4 (3 shines) (2 .)))"
@@ -82,11 +81,11 @@ def test_a_deep_tree_is_read(write):
 @pytest.mark.parametrize(
     ("tree", "message"),
     [
-        ("(3 (2 a) (2 b)", "brackets left open: 1"),
-        ("(3 (2 a) (2 b)))", "'\\)' closes nothing"),
-        (")", "'\\)' closes nothing"),
+        ("(3 (2 a) (2 b)", "1 unclosed brackets"),
+        ("(3 (2 a) (2 b)))", "unmatched '\\)'"),
+        (")", "unmatched '\\)'"),
         ("(3 a) (2 b)", "a second tree begins"),
-        ("(5 (2 a))", "label '5'; the labels of trees are 0 to 4"),
+        ("(5 (2 a))", "label '5'; expected a tree label from 0 to 4"),
         ("(2 (-1 a))", "label '-1'"),
         ("()", "'\\(\\)' at character 1 is neither"),
         ("(3 )", ".* at character 1 is neither"),
@@ -105,7 +104,7 @@ def test_a_malformed_tree_is_named_by_its_line(tree, message, write):
 
 @pytest.mark.parametrize("text", ["", "\n \n"])
 def test_a_file_without_trees_is_named(text, write):
-    with pytest.raises(DataError, match=r"data\.txt, line 1: no tree"):
+    with pytest.raises(DataError, match=r"data\.txt, line 1: the file contains no trees"):
         read_trees(write(text))
 
 
@@ -114,13 +113,12 @@ def test_bytes_that_are_no_text_are_named(write):
         read_trees(write(b"(2 a)\n(2 \xff)\n"))
 
 
-def test_two_classes_leave_the_neutral_out():
-    five = texts(*((["a"], label) for label in "01234"))
-    assert [text.label for text in without_neutral(five)] == [
-        "negative", "negative", "positive", "positive",
+def test_only_labels_of_trees_have_a_polarity():
+    assert [polarity_of(label) for label in "01234"] == [
+        "negative", "negative", None, "positive", "positive",
     ]  # fmt: skip
-    with pytest.raises(ConfigError, match="label 'x' has no side"):
-        side_of("x")
+    with pytest.raises(ConfigError, match="label 'x' has no polarity"):
+        polarity_of("x")
 
 
 @pytest.mark.parametrize(
@@ -163,22 +161,22 @@ def test_json_labels_may_be_numbers_or_truth_values(write):
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("a.csv", "", "line 1: no text in the file"),
-        ("a.csv", "text,label\n", "line 1: no text in the file"),
+        ("a.csv", "", "line 1: the file contains no texts"),
+        ("a.csv", "text,label\n", "line 1: the file contains no texts"),
         ("a.csv", "text,label,text\na,b,c\n", "line 1: two columns have the same name"),
-        ("a.csv", "words,label\na,b\n", "line 2: no column 'text'; there are 'words', 'label'"),
-        ("a.csv", "text,label\na,b\na\n", "line 3: 1 cells, but 2 names of columns in line 1"),
+        ("a.csv", "words,label\na,b\n", "line 2: no column 'text'; found 'words', 'label'"),
+        ("a.csv", "text,label\na,b\na\n", "line 3: 1 cells, but 2 column names in line 1"),
         ("a.csv", 'text,label\n"a\nb",c\n" ",d\n', "line 4: 'text' is empty"),
-        ("a.csv", 'text,label\na,b\n"c,d\n\n', "line 3: not valid CSV .*quotes"),
+        ("a.csv", 'text,label\na,b\n"c,d\n\n', "line 3: invalid CSV .*quotes"),
         ("a.tsv", "text\tlabel\na\t\n", "line 2: 'label' is empty"),
         ("a.tsv", b"text\tlabel\n\xff\tb\n", "line 2: not UTF-8"),
-        ("a.jsonl", '{"text": "a"}\n', "line 1: no column 'label'; there are 'text'"),
-        ("a.jsonl", "{}\n", "line 1: no column 'text'; there are none"),
-        ("a.csv", f"{'x' * 999}\na\n", "line 2: .*there are 'x{199} …: rename one of these"),
-        ("a.jsonl", '\n{"text": "a"\n', "line 2: not valid JSON"),
-        ("a.jsonl", '["a", "b"]\n', "line 1: .* is no object"),
-        ("a.jsonl", '{"text": null, "label": "x"}\n', "line 1: 'text' is null; give a string"),
-        ("a.jsonl", "[" * 100_000, "line 1: not valid JSON"),
+        ("a.jsonl", '{"text": "a"}\n', "line 1: no column 'label'; found 'text'"),
+        ("a.jsonl", "{}\n", "line 1: no column 'text'; found none"),
+        ("a.csv", f"{'x' * 999}\na\n", "line 2: .*found 'x{199} …: rename one of these"),
+        ("a.jsonl", '\n{"text": "a"\n', "line 2: invalid JSON"),
+        ("a.jsonl", '["a", "b"]\n', "line 1: expected one object .* per line"),
+        ("a.jsonl", '{"text": null, "label": "x"}\n', "line 1: 'text' must be a string, got null"),
+        ("a.jsonl", "[" * 100_000, "line 1: invalid JSON"),
     ],
 )
 def test_a_bad_row_of_a_table_is_named(name, text, message, write):
@@ -187,11 +185,11 @@ def test_a_bad_row_of_a_table_is_named(name, text, message, write):
 
 
 def test_a_text_in_which_no_word_is_found_is_named(write):
-    with pytest.raises(DataError, match="line 2: 'text' has no words"):
+    with pytest.raises(DataError, match="line 2: 'text' contains no words"):
         read_table(write("text,label\n\xa0,x\n", "a.csv"), tokenize=str.split)
 
 
 @pytest.mark.parametrize("name", ["a.txt", "a", "a.csv.txt", "a.gz"])
 def test_the_suffix_tells_the_format(name, write):
-    with pytest.raises(ConfigError, match="tells no format; use .csv, .tsv, .jsonl"):
+    with pytest.raises(ConfigError, match="unknown table format .*; use one of .csv, .tsv, .jsonl"):
         read_table(write("text,label\na,b\n", name))

@@ -10,7 +10,7 @@ from relmo.errors import ConfigError, TextError
 from relmo.tasks.registry import read_parts
 from relmo.tasks.run import load_task, load_task_recipe
 from relmo.tasks.sst.data import LabelledText
-from relmo.tasks.sst.task import SstPhrasesTask, SstTask
+from relmo.tasks.sst.task import SstPhrasesTask, SstTask, binary_accuracy
 from tests.support.toy_tasks import TOYS, Rng, opinion, train_toy, tree
 
 SURE = [
@@ -150,6 +150,22 @@ def test_plain_text_is_split_and_answered(task):
     }
 
 
+# ── scores ──────────────────────────────────────────────────────────────────────────────────
+
+
+def test_binary_accuracy_looks_at_the_side_and_leaves_neutral_sentences_out():
+    assert binary_accuracy(list("01342"), list("10430")) == 1.0
+    assert binary_accuracy(list("0133"), list("4123")) == 0.5  # neutral for 3 is wrong
+    assert binary_accuracy(["2"], ["2"]) == 0.0
+
+
+def test_binary_accuracy_is_for_labels_of_trees():
+    with pytest.raises(ConfigError, match="label 'positive' has no polarity"):
+        binary_accuracy(["4"], ["positive"])
+    with pytest.raises(TextError, match="expected 2 predicted labels, one for each, got 1"):
+        binary_accuracy(["1", "0"], ["1"])
+
+
 # ── settings ────────────────────────────────────────────────────────────────────────────────
 
 
@@ -157,12 +173,12 @@ def test_plain_text_is_split_and_answered(task):
     "change", ["dropout=1.0", "maxout_dropout=-0.1", "cell_width=0", "pieces=1.5", "reduction=0"]
 )
 def test_settings_that_make_no_sense_are_named(change):
-    with pytest.raises(ConfigError, match=f"{change.partition('=')[0]} is .* needed"):
+    with pytest.raises(ConfigError, match=f"{change.partition('=')[0]} must be .*, got"):
         load_task_recipe("sst", None, [f"model.{change}"])
 
 
 def test_a_norm_that_there_is_not_is_named():
-    with pytest.raises(ConfigError, match="maxout_norm is 'none'; choose batch or layer"):
+    with pytest.raises(ConfigError, match="maxout_norm must be one of batch, layer, got 'none'"):
         load_task_recipe("sst", None, ["model.maxout_norm=none"])
 
 

@@ -1,11 +1,12 @@
-"""Tags of chunks -> spans and back: IOB1, IOB2 and BIOES by conlleval's definition.
+"""Tags that mark spans of words: IOB1, IOB2 and BIOES by conlleval's definition.
 
-A tag is `O`, or one of B, I, E, S and a label: `B-PER`. BILOU's L and U are read as E and S. A
-sequence means the same whichever scheme it was written in, and an ill-formed one has a meaning too:
+A chunk tag is `O`, or one of B, I, E, S and a label: `B-PER`. BILOU's L and U are read as E and S.
+A sequence means the same whichever scheme it was written in, and an ill-formed one has a meaning
+too:
 
-- I or E goes on with the chunk of the tag before if that is a B or I of the same label;
-- every other tag that is not O begins a chunk;
-- a chunk ends where none goes on with it.
+- I or E continues the span of the previous tag if that is a B or I of the same label;
+- every other tag except O begins a span;
+- a span ends where no tag continues it.
 """
 
 from __future__ import annotations
@@ -20,59 +21,69 @@ from relmo.errors import TextError
 
 OUTSIDE = "O"
 PREFIXES = {"B": "B", "I": "I", "E": "E", "S": "S", "L": "E", "U": "S"}
-"""Letter before a label -> the letter of BIOES it stands for."""
+"""Prefix of a tag -> its equivalent in BIOES."""
+CHUNK_TAG_HELP = "use O, or B-, I-, E- or S- followed by a label"
+
+Tags = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
-    """A chunk of a sentence, its first and its last word counted."""
+class LabelledSpan:
+    """A labeled span of a sentence; `last` is its last word, not the one after it."""
 
     first: int
     last: int
     label: str
 
 
-def spans_of(tags: Sequence[str]) -> list[Span]:
-    """The chunks of one sentence, from left to right."""
-    spans: list[Span] = []
-    is_open = False  # whether the tag before is a B or I
+def bracket(words: Sequence[str], spans: Iterable[tuple[object, int, int]]) -> str:
+    """The words with `[label …]` around each span (label, first, last), inner spans first."""
+    shown = list(words)
+    for label, first, last in spans:
+        shown[first] = f"[{label} {shown[first]}"
+        shown[last] += "]"
+    return " ".join(shown)
+
+
+def spans_of(tags: Sequence[str]) -> list[LabelledSpan]:
+    """The spans of one sentence, from left to right."""
+    spans: list[LabelledSpan] = []
+    is_open = False  # whether the previous tag is a B or I
     for place, tag in enumerate(tags):
         prefix, label = split_tag(tag)
         if prefix in ("I", "E") and is_open and spans[-1].label == label:
-            spans[-1] = Span(spans[-1].first, place, label)
+            spans[-1] = LabelledSpan(spans[-1].first, place, label)
         elif prefix != OUTSIDE:
-            spans.append(Span(place, place, label))
+            spans.append(LabelledSpan(place, place, label))
         is_open = prefix in ("B", "I")
     return spans
 
 
-def to_bioes(tags: Sequence[str]) -> tuple[str, ...]:
-    """The same chunks in BIOES, whatever scheme they came in."""
+def to_bioes(tags: Sequence[str]) -> Tags:
+    """The same spans in BIOES, whatever scheme the tags follow."""
     found = [OUTSIDE] * len(tags)
     for span in spans_of(tags):
-        prefixes = (
-            "S" if span.first == span.last else "B" + "I" * (span.last - span.first - 1) + "E"
-        )
+        inner = span.last - span.first - 1
+        prefixes = "S" if inner < 0 else "B" + "I" * inner + "E"
         for place, prefix in enumerate(prefixes, start=span.first):
             found[place] = f"{prefix}-{span.label}" if span.label else prefix
     return tuple(found)
 
 
 def split_tag(tag: str) -> tuple[str, str]:
-    """(letter of BIOES or O, label) of a chunk tag; the label of a bare `B` is empty."""
+    """(prefix in BIOES or O, label) of a chunk tag; the label of a bare `B` is empty."""
     prefix, dash, label = tag.partition("-")
     if tag == OUTSIDE:
         return OUTSIDE, ""
     if prefix not in PREFIXES or (dash and not label):
         raise TextError(
-            f"{tag!r} is no chunk tag; write O, or B-, I-, E- or S- and a label, or score the "
-            f"words' tags by accuracy instead"
+            f"{tag!r} is not a chunk tag; {CHUNK_TAG_HELP}, or measure the tags by accuracy"
         )
     return PREFIXES[prefix], label
 
 
 def is_chunked(tags: Iterable[str]) -> bool:
-    """Whether a set of tags marks chunks: each can be split, and one at least is not O."""
+    """Whether a set of tags marks spans: all are chunk tags, and at least one is not O."""
     try:
         prefixes = {split_tag(tag)[0] for tag in tags}
     except TextError:
@@ -81,13 +92,13 @@ def is_chunked(tags: Iterable[str]) -> bool:
 
 
 def stray_tags(counts: Mapping[str, int]) -> set[str]:
-    """Tags that follow no scheme where most do: slips rather than tags of another kind.
+    """Tags that are not chunk tags where most are: typing errors rather than another tag set.
 
-    Tags follow one that have a letter and a label, `B-PER`: a bare letter may mean anything. They
-    are most if the others are no more than they, by words or by different tags.
+    Only tags with a prefix and a label, `B-PER`, count as chunk tags: a bare letter may mean
+    anything. They are most if the others are not more numerous, by words or by distinct tags.
 
     Args:
-        counts: tag -> words that have it.
+        counts: tag -> number of words that have it.
     """
     labelled = {tag for tag in counts if "-" in tag and is_chunked([tag])}
     strays = {tag for tag in counts if tag != OUTSIDE and not is_chunked([tag])}
@@ -100,13 +111,13 @@ def transitions_allowed(tags: Sequence[str]) -> NDArray[np.bool_]:
     """Which of K tags may follow which, (K + 2, K + 2): true at [before, after].
 
     Row K is the start of a sentence and column K + 1 its end; nothing leads to the start or on from
-    the end. Tags without any E and S are taken for IOB2; bring IOB1 to BIOES first. Where the tags
-    mark no chunks (parts of speech), all may follow each other.
+    the end. Tags without any E and S are taken for IOB2; convert IOB1 to BIOES first. Where the
+    tags mark no spans (parts of speech), all may follow each other.
     """
     K = len(tags)
     chunked = is_chunked(tags)
     parts = [split_tag(tag) if chunked else (OUTSIDE, "") for tag in tags]
-    parts += 2 * [(OUTSIDE, "")]  # a sentence starts and ends as if O stood there
+    parts += 2 * [(OUTSIDE, "")]  # a sentence starts and ends as if next to an O
     ends_are_marked = any(prefix in ("E", "S") for prefix, _ in parts)
     allowed = np.array([[_follows(a, b, ends_are_marked) for b in parts] for a in parts])
     allowed[:, K] = allowed[K + 1] = False

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from relmo.errors import TextError
-from relmo.tasks.ner.schemes import (
-    Span,
+from relmo.tasks.chunk_tags import (
+    LabelledSpan,
     is_chunked,
     spans_of,
     stray_tags,
@@ -50,6 +50,8 @@ def test_all_schemes_say_the_same(tags):
         ("B-x S-x B-x O", [(0, 0, "x"), (1, 1, "x"), (2, 2, "x")]),
         ("I-x E-x", [(0, 1, "x")]),
         ("B-x O I-x", [(0, 0, "x"), (2, 2, "x")]),
+        ("I-x I-x I-y O I-y", [(0, 1, "x"), (2, 2, "y"), (4, 4, "y")]),
+        ("B-x I-x O B-x B-x I-x B-y", [(0, 1, "x"), (3, 3, "x"), (4, 5, "x"), (6, 6, "y")]),
     ],
 )
 def test_an_ill_formed_sequence_has_conllevals_meaning(tags, wanted):
@@ -57,7 +59,7 @@ def test_an_ill_formed_sequence_has_conllevals_meaning(tags, wanted):
 
 
 def test_a_chunk_ends_where_its_type_changes():
-    assert spans_of(["B-x", "I-x", "I-y"]) == [Span(0, 1, "x"), Span(2, 2, "y")]
+    assert spans_of(["B-x", "I-x", "I-y"]) == [LabelledSpan(0, 1, "x"), LabelledSpan(2, 2, "y")]
 
 
 def test_a_label_may_hold_dashes_or_be_missing():
@@ -68,7 +70,7 @@ def test_a_label_may_hold_dashes_or_be_missing():
 
 @pytest.mark.parametrize("tag", ["NOUN", "X-per", "B-", "-LRB-", "", "o", "O-x"])
 def test_what_is_no_chunk_tag_is_named(tag):
-    with pytest.raises(TextError, match="is no chunk tag"):
+    with pytest.raises(TextError, match="is not a chunk tag"):
         spans_of([tag])
 
 

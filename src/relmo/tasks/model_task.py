@@ -1,0 +1,136 @@
+"""Two kinds of tasks that several task folders build on.
+
+LabelledTask
+├── ClassificationTask      one label per example
+└── TaggingTask             one tag per word
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from relmo.kernels.device import to_device
+from relmo.tasks.chunk_tags import Tags, bracket, spans_of
+from relmo.tasks.inputs import TokenInput, Words
+from relmo.tasks.labelled import LabelledTask, ModelSettings, check_labels
+from relmo.tasks.metrics import accuracy
+from relmo.tasks.plain_text import Offsets, describe_span
+
+
+class HasLabel(Protocol):
+    """An example of a classification task."""
+
+    @property
+    def label(self) -> str:
+        """Its class; "" if unknown."""
+
+
+class TaggedWords(Protocol):
+    """An example of a tagging task."""
+
+    @property
+    def words(self) -> Words:
+        """The words of the sentence."""
+
+    @property
+    def tags(self) -> Tags:
+        """A tag for each word; empty if unknown."""
+
+    @property
+    def places(self) -> Offsets:
+        """Where the words are in the text; empty if unknown."""
+
+
+Classified = TypeVar("Classified", bound=HasLabel)
+Tagged = TypeVar("Tagged", bound=TaggedWords)
+
+
+class ClassificationTask(LabelledTask[Classified, str, ModelSettings]):
+    """Predicts the label of an example; the model scores the labels, (B, K)."""
+
+    score = "dev_accuracy"
+    model_type: Callable[[ModelSettings, TokenInput, int], nn.Module]
+    """Makes the model from settings, token input and the number of labels."""
+
+    def set_up(self, facts: dict[str, Any], tokens: TokenInput) -> None:
+        """Take over the labels and build the model."""
+        self.labels: list[str] = facts["labels"]
+        self.net = type(self).model_type(self.settings, tokens, len(self.labels))
+
+    @classmethod
+    def facts_of(cls, train: Sequence[Classified]) -> dict[str, Any]:
+        """The set of labels."""
+        return {"labels": sorted({example.label for example in train})}
+
+    @classmethod
+    def check(cls, path: Path, examples: Sequence[Classified], facts: Mapping[str, Any]) -> None:
+        """Raise TextError if the training part has none of the examples' labels."""
+        check_labels(path, (example.label for example in examples), facts["labels"])
+
+    def targets(self, examples: Sequence[Classified]) -> tuple[Tensor, ...]:
+        """(B,) numbers of the labels."""
+        number_of = {label: number for number, label in enumerate(self.labels)}
+        numbers = np.array([number_of[example.label] for example in examples])  # (B,)
+        return (to_device(numbers, self.device),)
+
+    def batch_loss(self, examples: Sequence[Classified]) -> Tensor:
+        """Mean -log p of the labels, plus the penalty of the mixes."""
+        scores = self.net(*self.model_inputs(examples)).float()  # (B, K)
+        (labels,) = self.targets(examples)
+        loss: Tensor = cross_entropy(scores, labels) + self.net.tokens.penalty()
+        return loss
+
+    def predict_batch(self, examples: Sequence[Classified]) -> list[str]:
+        """The most probable label of each example."""
+        numbers = self.net(*self.model_inputs(examples)).argmax(-1).tolist()  # (B,)
+        return [self.labels[number] for number in numbers]
+
+    def scores(
+        self, examples: Sequence[Classified], predictions: Sequence[str]
+    ) -> dict[str, float]:
+        """The accuracy of labels."""
+        return {"accuracy": 100 * accuracy([e.label for e in examples], predictions)}
+
+
+class TaggingTask(LabelledTask[Tagged, Tags, ModelSettings]):
+    """Predicts a tag for each word of a sentence."""
+
+    tags: list[str]
+    """The K tags of the training data, in the order of their numbers."""
+
+    @classmethod
+    def sentences(cls, example: Tagged) -> list[Words]:
+        """The example's sentence."""
+        return [example.words]
+
+    def targets(self, examples: Sequence[Tagged]) -> tuple[Tensor, ...]:
+        """(B, T) numbers of the tags, 0 past the end of a sentence."""
+        number_of = {tag: number for number, tag in enumerate(self.tags)}
+        T = max(1, *(len(e.words) for e in examples))
+        numbers = np.zeros((len(examples), T), np.int64)  # (B, T)
+        for row, example in zip(numbers, examples, strict=True):
+            row[: len(example.tags)] = [number_of[tag] for tag in example.tags]
+        return (to_device(numbers, self.device),)
+
+    def predict_batch(self, examples: Sequence[Tagged]) -> list[Tags]:
+        """The tags of each sentence."""
+        found = self.net.decode(*self.model_inputs(examples))
+        return [tuple(self.tags[number] for number in numbers) for numbers in found]
+
+    def describe_spans(self, example: Tagged, tags: Tags) -> list[dict[str, Any]]:
+        """Label, words and offsets of each span that the tags mark."""
+        return [
+            {"label": s.label, **describe_span(example.words, example.places, s.first, s.last)}
+            for s in spans_of(tags)
+        ]
+
+    def render(self, example: Tagged, prediction: Tags) -> str:
+        """The sentence with its spans in brackets: `[PER Ada Lovelace] wrote …`."""
+        spans = spans_of(prediction)
+        return bracket(example.words, ((s.label, s.first, s.last) for s in spans))
