@@ -134,7 +134,7 @@ def test_evaluate_names_a_tag_that_marks_no_entity(run, run_folder, tmp_path):
     (tmp_path / "odd.txt").write_text("in O\nzeus NN\n")
     found = run("evaluate", run_folder, "--data", tmp_path / "odd.txt")
     assert (found.returncode, found.stdout) == (1, b"")
-    assert b"odd.txt, line 2: 'NN' is no chunk tag" in found.stderr
+    assert b"odd.txt, line 2: 'NN' is not a chunk tag" in found.stderr
 
 
 def test_evaluate_needs_a_run_a_file_and_the_run_s_elmo(run, data, run_folder, tmp_path):

@@ -34,21 +34,17 @@ WHITE = " \t"
 # ── parts of a folder ───────────────────────────────────────────────────────────────────────────
 
 
-def find_part(
-    folder: Path, part: Part, suffixes: Sequence[str] = ANY, prefix: str = ""
-) -> Path | None:
+def find_part(folder: Path, part: Part, suffixes: Sequence[str] = ANY) -> Path | None:
     """The file of a part; None if the folder has none.
 
     Args:
         folder: searched without its subfolders and hidden files.
         part: which one.
-        suffixes: accepted endings of the name, compression aside, in order of preference; "" is
-            any.
-        prefix: how the name begins.
+        suffixes: accepted endings of the name, compression aside, the best first; "" is any.
     """
     if not folder.is_dir():
         raise ConfigError(f"{folder} is not a folder; give the folder with the data files")
-    files = sorted(p for p in folder.iterdir() if p.is_file() and p.name.startswith(prefix))
+    files = sorted(path for path in folder.iterdir() if path.is_file())
     for word, suffix in product(NAMES[part], suffixes):
         found = [p for p in files if word in _words(p) and _stem(p).endswith(suffix)]
         if len(found) > 1:
@@ -59,9 +55,9 @@ def find_part(
     return None
 
 
-def need_part(folder: Path, part: Part, suffixes: Sequence[str] = ANY, prefix: str = "") -> Path:
+def need_part(folder: Path, part: Part, suffixes: Sequence[str] = ANY) -> Path:
     """Like `find_part`; ConfigError if there is none."""
-    found = find_part(folder, part, suffixes, prefix)
+    found = find_part(folder, part, suffixes)
     if found is None:
         words = " or ".join(NAMES[part])
         ends = " or ".join(suffix for suffix in suffixes if suffix)
@@ -128,7 +124,7 @@ def numbered_lines(path: str | Path, errors: Errors = "strict") -> Iterator[tupl
         with open_text(Path(path)) as file:
             yield from decoded_lines(file, str(path), errors)
     except FileNotFoundError as error:
-        raise TextError(f"{path}: no such file; check its name") from error
+        raise TextError(f"{path}: cannot be read: no such file; check its name") from error
     except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
         raise TextError(f"{path}: cannot be read ({error}); is the file complete?") from error
 

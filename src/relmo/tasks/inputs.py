@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from typing import Any, Literal, NamedTuple
 
@@ -318,16 +319,15 @@ def keep_saved_names(model: nn.Module) -> None:
             if module.elmo.bilm is not None:
                 saved[f"{name}.elmo.bilm."] = "bilm."
     loaded = {name: own for own, name in saved.items()}
-    model.register_state_dict_post_hook(  # type: ignore[no-untyped-call]
-        lambda _, state, *rest: _rename(state, saved)
-    )
-    model.register_load_state_dict_pre_hook(  # type: ignore[no-untyped-call]
-        lambda _, state, *rest: _rename(state, loaded)
-    )
+    hooks: Any = model  # torch does not annotate these two methods
+    hooks.register_state_dict_post_hook(partial(_rename, saved))
+    hooks.register_load_state_dict_pre_hook(partial(_rename, loaded))
 
 
-def _rename(state: dict[str, Tensor], prefixes: Mapping[str, str]) -> None:
-    """Replace the prefixes of names, in place."""
+def _rename(
+    prefixes: Mapping[str, str], _: nn.Module, state: dict[str, Tensor], *rest: object
+) -> None:
+    """Replace prefixes of names, as a hook of `state_dict` or `load_state_dict`."""
     for name in list(state):
         for old, new in prefixes.items():
             if name.startswith(old):

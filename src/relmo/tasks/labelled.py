@@ -61,7 +61,7 @@ class LabelledTask(ABC, Generic[Example, Prediction, ModelSettings]):
     score: str
     """The score of `evaluate` that selects the best weights, higher is better: "dev_f1"."""
     settings_type: type[ModelSettings]
-    """The settings of the model: the section `model` of a recipe."""
+    """The settings of the model, each with a default: the section `model` of a recipe."""
     suffixes: ClassVar[Sequence[str]] = ANY
     """Endings of the data files' names in order of preference; "" is any."""
     net: Any

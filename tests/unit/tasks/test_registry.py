@@ -66,10 +66,12 @@ def test_an_outside_task_is_trained_evaluated_and_loaded(data, tmp_path, tiny, p
 
 @pytest.mark.usefixtures("mood")
 def test_a_recipe_may_be_made_in_python_and_a_run_resumed(data, tmp_path, tiny):
-    def train(steps, **options):
+    def train(steps, width=8, **options):
         training = TrainSettings(steps=steps, checkpoint_every=2)
         recipe = TaskRecipe(
-            model=MoodSettings(), training=training, optimizer=OptimSettings(learning_rate=0.1)
+            model=MoodSettings(width=width),
+            training=training,
+            optimizer=OptimSettings(learning_rate=0.1),
         )
         train_task("mood", recipe, data, tmp_path / "run", elmo=tiny, device="cpu", **options)
         return read_record(tmp_path / "run" / "run.json")["steps"]
@@ -77,8 +79,7 @@ def test_a_recipe_may_be_made_in_python_and_a_run_resumed(data, tmp_path, tiny):
     assert train(3) == 3
     assert train(5, resume=True) == 5
     with pytest.raises(ConfigError, match="another model; resume it"):
-        recipe = TaskRecipe(model=MoodSettings(width=3), training=TrainSettings(steps=9))
-        train_task("mood", recipe, data, tmp_path / "run", elmo=tiny, resume=True, device="cpu")
+        train(9, width=3, resume=True)
 
 
 @pytest.mark.usefixtures("mood")

@@ -181,14 +181,16 @@ def test_a_mistyped_tag_is_named_by_file_and_line(data, tmp_path, part):
     number = next(i for i, line in enumerate(lines) if "B-" in line)
     lines[number] = lines[number].replace("B-", "B_")
     file.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    with pytest.raises(DataError, match=f"{file.name}, line {number + 1}: 'B_.*no chunk tag"):
+    with pytest.raises(DataError, match=f"{file.name}, line {number + 1}: 'B_.*not a chunk tag"):
         train(odd, tmp_path / "run", None, SHORT)
     assert not (tmp_path / "run").exists()
 
 
 def test_a_part_with_tags_of_another_kind_than_training_s_is_named(data, tmp_path):
     odd = copy_of(data, tmp_path / "data", dev="in O\nada NN\nsang VB\n")
-    with pytest.raises(DataError, match="line 2: 'NN' is no chunk tag, but those of the training"):
+    with pytest.raises(
+        DataError, match="line 2: 'NN' is not a chunk tag, but those of the training"
+    ):
         train(odd, tmp_path / "run", None, SHORT)
 
 
@@ -435,7 +437,7 @@ def test_a_run_that_began_before_there_was_a_setting_had_its_default(data, tmp_p
         ("training.epochs=true", "training: epochs must be a number > 0 or unset, got True"),
         ("optimizer.learning_rate=low", "learning_rate must be a number > 0, got 'low'"),
         ("model.cell_width=0", "model: cell_width must be an integer ≥ 1, got 0"),
-        ("model.dropout=3", "model: dropout is 3; a share below 1 is needed"),
+        ("model.dropout=3", "model: dropout must be a number ≥ 0 and < 1, got 3"),
         ("training.steps", "expected section.key=value, for example training.seed=1"),
     ],
 )

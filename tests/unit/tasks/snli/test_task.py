@@ -151,7 +151,7 @@ def test_a_part_without_any_label_of_the_training_part_is_named(tmp_path):
     row = '{"gold_label": "%s", "sentence1": "a", "sentence2": "b"}\n'
     for name, label in (("train", "entailment"), ("dev", "yes")):
         (tmp_path / f"{name}.jsonl").write_text(row % label)
-    with pytest.raises(TextError, match=r"dev\.jsonl: none of its labels \('yes'\) is one"):
+    with pytest.raises(TextError, match=r"dev\.jsonl: none of its labels \('yes'\) occurs"):
         read_parts("snli", tmp_path)
 
 

@@ -157,7 +157,7 @@ def make_task(examples: list[Question], **changes) -> SquadTask:
     recipe = make_task_recipe("squad", {**RECIPE, **changes}, "test")
     inputs = Inputs(random_vectors(["Which", "it"], 5), None, None, torch.device("cpu"))
     settings = replace(recipe.input, letters=0)
-    tokens = inputs.make_module(settings, None)
+    tokens = inputs.make_module(settings)
     return SquadTask(recipe.model, {}, inputs, tokens, examples, examples, recipe.batch)
 
 

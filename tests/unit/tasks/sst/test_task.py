@@ -214,7 +214,7 @@ def test_a_part_without_any_label_of_the_training_part_is_named(tmp_path, part):
         labels = ("good", "bad") if name != part else ("Good", "Bad")
         (tmp_path / f"{name}.csv").write_text("text,label\na,{}\nb,{}\n".format(*labels))
     with pytest.raises(
-        TextError, match=rf"{part}\.csv: none of its labels \('Bad', 'Good'\) is one"
+        TextError, match=rf"{part}\.csv: none of its labels \('Bad', 'Good'\) occurs"
     ):
         read_parts("sst", tmp_path)
     (tmp_path / f"{part}.csv").write_text("text,label\na,good\nb,Bad\n")  # some are
