@@ -118,8 +118,8 @@ def test_an_unknown_setting_is_named_with_the_nearest_known_one(name):
 
 
 @each_task
-@pytest.mark.parametrize("file", ["data", "metrics", "model", "task"])
-def test_a_task_has_the_same_four_files(name, file):
+@pytest.mark.parametrize("file", ["data", "model", "task"])
+def test_a_task_has_the_same_three_files(name, file):
     module = TASKS[name].partition(":")[0]
     assert find_spec(f"{module.rpartition('.')[0]}.{file}")
 

@@ -138,7 +138,7 @@ class LabelledTask(ABC, Generic[Example, Prediction, ModelSettings]):
         """Unlabelled examples from plain text."""
 
     def prepare(self, train: Sequence[Example]) -> Sequence[Example]:
-        """The training examples as the model learns from them."""
+        """The examples to train on; by default all, unchanged."""
         return train
 
     def length(self, example: Example) -> int:

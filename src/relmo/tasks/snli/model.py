@@ -53,7 +53,7 @@ class PairDropout(VariationalDropout):
     """
 
     def forward(self, x: Tensor) -> Tensor:
-        """Drop features, in training."""
+        """Drop features in training."""
         pairs = torch.cat(x.chunk(2), 1)  # (B, 2T, F): a pair as one sentence
         return torch.cat(super().forward(pairs).chunk(2, 1))
 
