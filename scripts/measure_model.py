@@ -1,13 +1,12 @@
-"""Write a trained model as it is shipped, eight bits per weight, and measure what that costs.
+"""Write a trained model as it is released, in 8 bits per weight, and measure the difference.
 
     PYTHONPATH=src python3 scripts/measure_model.py --model runs/base/model --text held-out/*.txt \
         --output measured
 
-DIR/model is the model to ship; DIR/measures.json holds, for each text, the perplexity of both (the
-model as trained, float32, and as shipped, read back from its files) from every start, and how far
-the shipped model's vectors point away from the trained model's. A model that is stored in 8 bits
-already is measured as it is. Needs torch, numpy and safetensors alone. Arithmetic is float32
-throughout, on a GPU if there is one.
+OUTPUT/model is the model to release. OUTPUT/measures.json has, for each text, the perplexity of the
+trained model (float32) and of the released one (read back from its files) from every start, and the
+cosine of their vectors. A model that is already stored in 8 bits is measured as it is. Needs only
+torch, numpy and safetensors. Arithmetic is float32 throughout, on a GPU if there is one.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ class Measured:
 
 
 def read_text(elmo: Elmo, path: Path, max_tokens: int | None) -> list[Document]:
-    """Documents of a file as words, whole ones, from the first until there are max_tokens."""
+    """The first documents of a file as words, until they have max_tokens."""
     documents: list[Document] = []
     num_tokens = 0
     for lines in read_documents(path):
@@ -59,7 +58,7 @@ def read_text(elmo: Elmo, path: Path, max_tokens: int | None) -> list[Document]:
         documents.append([words for words in elmo.sentences(lines) if words])
         num_tokens += sum(map(len, documents[-1]))
     if not num_tokens:
-        raise TextError(f"{path}: holds no words to score")
+        raise TextError(f"{path}: contains no words to score")
     return documents
 
 
@@ -79,7 +78,7 @@ def measure(elmo: Elmo, documents: Sequence[Document]) -> Measured:
 
 
 def first_sentences(documents: Sequence[Document], num_tokens: int) -> Iterator[list[str]]:
-    """Sentences until they have that many tokens together."""
+    """The first sentences, until they have that many tokens."""
     for sentence in (sentence for document in documents for sentence in document):
         if num_tokens <= 0:
             return
@@ -88,7 +87,7 @@ def first_sentences(documents: Sequence[Document], num_tokens: int) -> Iterator[
 
 
 def cosines(one: Vectors, other: Vectors) -> list[dict[str, float]]:
-    """Mean and minimum over the tokens, layer by layer, of (L + 1, T, D)."""
+    """Mean and minimum over the tokens of each layer, of two (L + 1, T, D)."""
     a, b = one.astype(np.float64), other.astype(np.float64)
     lengths = np.linalg.norm(a, axis=-1) * np.linalg.norm(b, axis=-1)  # (L + 1, T)
     found: NDArray[np.float64] = (a * b).sum(-1) / np.maximum(lengths, 1e-12)  # (L + 1, T)
@@ -121,9 +120,11 @@ def measure_model(
     max_tokens: int | None = None,
     shard_bytes: int | None = None,
 ) -> dict[str, Any]:
-    """Write output/model and output/measures.json; gives the measures back."""
+    """Write output/model and output/measures.json; return the measures."""
     if len({path.stem for path in paths}) < len(paths):
-        raise ConfigError("two texts have the same name; measures go by it: rename one")
+        raise ConfigError(
+            "two texts have the same name, which identifies their measures; rename one"
+        )
     make_folder(output)
     is_stored = read_storage(model) == "int8"
     if not is_stored:
@@ -133,7 +134,7 @@ def measure_model(
     found = {name: measure(elmo, documents) for name, documents in texts.items()}
     trained, shipped = {} if is_stored else found, found
     if not is_stored:
-        del elmo  # makes room on the device
+        del elmo  # frees memory of the device
         elmo = Elmo.from_pretrained(output / "model", device=device)
         shipped = {name: measure(elmo, documents) for name, documents in texts.items()}
     measures = {
@@ -147,7 +148,7 @@ def measure_model(
 
 
 def compare(trained: Measured | None, shipped: Measured) -> dict[str, Any]:
-    """What is recorded of one text."""
+    """The record of one text."""
     if trained is None:
         return {"perplexity": {"int8": shipped.perplexity}, "seconds": {"int8": shipped.seconds}}
     return {
@@ -165,7 +166,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--text", type=Path, nargs="+", required=True, help="files of documents")
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--device", default=best)
-    parser.add_argument("--max-tokens", type=int, help="of each text; all unless given")
+    parser.add_argument("--max-tokens", type=int, help="of each text [default: all]")
     parser.add_argument("--shard-mb", type=float, default=45, help="megabytes per file of weights")
     args = parser.parse_args(arguments)
     try:

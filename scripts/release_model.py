@@ -1,11 +1,11 @@
-"""Make the folder of a released model: the measured weights, their licence, curve and card.
+"""Build the folder of a released model: measured weights, licence, curve and model card.
 
     python scripts/release_model.py --run runs/base --measures measured/measures.json \
         --senses senses.json --model measured/model --output models/relmo-en-base/src/relmo_en_base
 
-The weights' files are copied byte for byte. config.json gets the licence and the record of the run.
-Nothing is released that does not belong together: the run's seal, the model's checksums and the
-fingerprint that the senses were measured with are checked. Needs 'relmo[report]'.
+The weights are copied byte for byte. config.json gets the licence and the record of the run. All
+inputs must belong to the same model: the checksums of the run's record and of the model's files and
+the fingerprint of the measured model are checked. Needs 'relmo[report]'.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ RECORDED = (
     "seed", "data", "vocabulary", "steps", "tokens_seen", "seconds", "tokens_per_second",
     "results", "versions", "hardware", "commit",
 )  # fmt: skip
-"""What of run.json goes into config.json, besides the recipe."""
+"""Keys of run.json that are copied to config.json, besides the recipe."""
 SOURCES = (
     Source(
         name="English Wikipedia, articles of 2014–15",
@@ -68,7 +68,7 @@ def release(
     output: Path,
     held_out: Path | None = None,
 ) -> None:
-    """Make the folder `output` from a run, its measures and the model as it is stored."""
+    """Build the folder `output` from a run, its measures and the model as it is stored."""
     need_extra("report")
     record, config = read_record(run / "run.json"), read_config(model)[0]
     measured, sense_test = read_json(measures), read_json(senses)
@@ -86,7 +86,7 @@ def release(
         draw_curve(points, temporary)
     with replacing(output / CARD) as temporary:
         temporary.write_text(card_of(output, config, about), encoding="utf-8")
-    check_whole(output)
+    check_files(output)
 
 
 def check_belongs(
@@ -96,33 +96,33 @@ def check_belongs(
     senses: Mapping[str, Any],
     model: Path,
 ) -> None:
-    """Raise ConfigError unless run, measures and senses are those of the model."""
-    check_whole(model)
+    """Raise ConfigError unless run, measures and senses belong to the model."""
+    check_files(model)
     if read_storage(model) != "int8":
-        raise ConfigError(f"{model} is not stored in 8 bits; give the one of measure_model.py")
+        raise ConfigError(f"{model} is not stored in 8 bits; give the output of measure_model.py")
     for key in ("steps", "tokens_seen", "data", "results"):
         if config.training.get(key) != record.get(key):
             raise ConfigError(f"{model} and the run differ in {key!r}; give the run that made it")
     if measures["model"] != config.name:
-        raise ConfigError(f"the measures are of {measures['model']!r}, not of {config.name!r}")
+        raise ConfigError(f"the measures belong to {measures['model']!r}, not to {config.name!r}")
     if senses["fingerprint"] != Elmo.from_pretrained(model, device="cpu").fingerprint():
-        raise ConfigError(f"the senses are of another model: run sense_test.py --model {model}")
+        raise ConfigError(f"the senses belong to another model; run sense_test.py --model {model}")
 
 
-def check_whole(folder: Path) -> None:
-    """Raise ConfigError if a file is not the one that config.json records."""
+def check_files(folder: Path) -> None:
+    """Raise ConfigError if the checksum of a file is not the one in config.json."""
     for name, facts in describe_folder(folder)["files"].items():
         if facts["matches"] is False:
             raise ConfigError(f"{folder / name} is not the file that was written; copy it again")
 
 
 def recipe_of(record: Mapping[str, Any]) -> dict[str, Any]:
-    """The recipe without the model's shapes, which config.json holds itself."""
+    """The recipe without the model's shapes, which config.json contains anyway."""
     return {name: section for name, section in record["recipe"].items() if name != "model"}
 
 
 def copy_model(model: Path, output: Path, config: ElmoConfig) -> None:
-    """Copy the weights' files as they are, with new settings; a model that was there goes."""
+    """Copy the weights' files with new settings; an earlier model in `output` is replaced."""
     recorded = read_config(model)[1]
     with replacing_model(output) as stage:
         for name in recorded:
@@ -137,7 +137,7 @@ def make_about(
     senses: Mapping[str, Any],
     held_out: Mapping[str, Any] | None,
 ) -> Release:
-    """What the card says beyond the model's own files."""
+    """What the model card says beyond the model's own files."""
     install = "It comes with relmo."
     if name in PACKAGES:
         install = f"In a clone of relmo: `pip install {PACKAGES[name]}`."
@@ -164,7 +164,7 @@ def card_of(output: Path, config: ElmoConfig, about: Release) -> str:
 
 
 def read_curve(metrics: Path, record: Mapping[str, Any]) -> list[tuple[float, float]]:
-    """(tokens seen, held-out perplexity) at each score of a run."""
+    """(tokens seen, held-out perplexity) at each evaluation of a run."""
     recipe = record["recipe"]
     per_step = recipe["training"]["accumulate"] * recipe["lm"]["rows"] * recipe["lm"]["window"]
     lines = map(json.loads, metrics.read_text(encoding="utf-8").splitlines())
@@ -174,7 +174,7 @@ def read_curve(metrics: Path, record: Mapping[str, Any]) -> list[tuple[float, fl
         if "held_out_mean" in line
     ]
     if not points:
-        raise ConfigError(f"{metrics} holds no held-out perplexity; set training.evaluate_every")
+        raise ConfigError(f"{metrics} has no held-out perplexity; set training.evaluate_every")
     return points
 
 
@@ -206,7 +206,7 @@ def draw_curve(points: Sequence[tuple[float, float]], path: Path) -> None:
 
 
 def short(value: float) -> str:
-    """A number as people say it: 1.5 B, 300 M, 20 k."""
+    """A number with a unit: 1.5 B, 300 M, 20 k."""
     for size, unit in ((1e9, "B"), (1e6, "M"), (1e3, "k")):
         if value >= size:
             return f"{value / size:g} {unit}"
@@ -214,13 +214,13 @@ def short(value: float) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Parse the command line and make the folder."""
+    """Parse the command line and build the folder."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--run", type=Path, required=True, help="folder with run.json")
-    parser.add_argument("--measures", type=Path, required=True, help="of measure_model.py")
-    parser.add_argument("--senses", type=Path, required=True, help="of sense_test.py --json")
-    parser.add_argument("--model", type=Path, required=True, help="the model in 8 bits")
-    parser.add_argument("--output", type=Path, required=True, help="folder to make")
+    parser.add_argument("--measures", type=Path, required=True, help="JSON of measure_model.py")
+    parser.add_argument("--senses", type=Path, required=True, help="JSON of sense_test.py")
+    parser.add_argument("--model", type=Path, required=True, help="folder of the model in 8 bits")
+    parser.add_argument("--output", type=Path, required=True, help="folder to build")
     parser.add_argument("--held-out", type=Path, help="near_duplicates.json of held_out.py")
     args = parser.parse_args(arguments)
     try:

@@ -1,13 +1,13 @@
-"""Perplexity of tasks' text before and after the biLM is fine-tuned on it (the paper's Table 7).
+"""Perplexity of a task's text before and after fine-tuning the biLM on it (the paper's Table 7).
 
     python scripts/tuned_perplexity.py --model relmo-en-base --data DATA --tasks ner,snli,sst \
         --output experiments/tuned-base
 
-DATA holds a folder for each task, as `relmo train` takes it. The biLM is trained on the words of
-the training part for one epoch, the vocabulary of its softmax kept, and scored on the test part
-before and after, each sentence from a zero state. OUTPUT/run.json is the record. Tuned models are
-thrown away, or kept as FOLDER/NAME with --keep FOLDER, for `relmo train --elmo`. Needs torch, numpy
-and safetensors alone.
+DATA has a folder for each task, as `relmo train` expects it. The biLM is trained on the words of
+the training part for one epoch with the vocabulary of its softmax, and scored on the test part
+before and after, each sentence from a zero state. OUTPUT/run.json is the record. With --keep
+FOLDER, tuned models are kept as FOLDER/NAME, for `relmo train --elmo`. Needs only torch, numpy and
+safetensors.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ CHANGES = (
     "data.whole=0.999999", "lm.keep_vocabulary=true", "lm.spans=[1]", "lm.rows=64", "lm.window=32",
     "optimizer.optimizer=adamw", "optimizer.learning_rate=3e-4",
 )  # fmt: skip
-"""Of the small recipe; shapes are the model's own. Words stay as the treebanks split them."""
+"""To the small recipe; shapes are the model's. Words stay as treebanks split them."""
 FOLDERS = {"litbank": "coref", "ontogum": "coref"}
-"""Folders that are not named as their task."""
+"""Folders whose task has another name."""
 
 Words = tuple[str, ...]
 Parts = Mapping[Part, Sequence[Any]]
@@ -43,7 +43,7 @@ Parts = Mapping[Part, Sequence[Any]]
 
 
 def sentences_of(task: str, parts: Parts) -> tuple[list[Words], list[Words]]:
-    """Distinct sentences to train on, and those of the test part that are not among them."""
+    """Distinct sentences of the training part, and those only in the test part."""
     kind = find_task(task)
     train, test = (
         dict.fromkeys(s for e in parts[part] for s in kind.sentences(e) if s)
@@ -53,7 +53,7 @@ def sentences_of(task: str, parts: Parts) -> tuple[list[Words], list[Words]]:
 
 
 def first_tokens(sentences: Iterable[Words], limit: int) -> list[list[list[str]]]:
-    """Documents of one sentence each, until there are that many tokens."""
+    """The first sentences as documents, until they have that many tokens."""
     kept: list[list[list[str]]] = []
     total = 0
     for words in sentences:
@@ -65,7 +65,7 @@ def first_tokens(sentences: Iterable[Words], limit: int) -> list[list[list[str]]
 
 
 def tune(name: str, parts: Parts, elmo: Elmo, options: argparse.Namespace) -> dict[str, float]:
-    """Perplexities of one task's text: NAME_before and NAME_after, and what they rest on."""
+    """Perplexities of a task's text, NAME_before and NAME_after, and counts of its tokens."""
     train, test = sentences_of(FOLDERS.get(name, name), parts)
     documents = first_tokens(test, options.max_tokens)
     results = {f"{name}_before": elmo.lm.perplexity(documents, "zero").mean}
@@ -93,7 +93,7 @@ def main(args: list[str] | None = None) -> None:
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--max-tokens", type=int, default=20_000, help="of each test part")
     parser.add_argument("--set", action="append", default=[], metavar="section.key=value")
-    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="for the tuned models")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep the tuned models here")
     parser.add_argument("--device")
     options = parser.parse_args(args)
     begun, results = time.monotonic(), {}

@@ -4,11 +4,14 @@ import json
 import lzma
 import random
 
+import numpy as np
 import pytest
 
-from relmo.tasks.lm.token_cache import CacheSettings, is_held_out
+from relmo.errors import ConfigError
+from relmo.tasks.lm.token_cache import CacheSettings, CorpusPart, is_held_out
 from relmo.text.documents import read_documents
 from scripts import held_out
+from scripts.held_out import copied_shares
 
 RNG = random.Random(0)
 
@@ -106,3 +109,115 @@ def test_a_file_that_is_not_there_is_named(tmp_path, capsys):
     with pytest.raises(SystemExit, match="1"):
         held_out.main(["--data", str(tmp_path / "none"), "--output", str(tmp_path / "out")])
     assert "none: no file is there" in capsys.readouterr().err
+
+
+# ── near-duplicates ───────────────────────────────────────────────────────────────────────────────
+
+
+DRAWS = np.random.default_rng(0)
+
+
+def words(count: int, first: int = 3) -> list[int]:
+    """Distinct words, so that no run occurs twice by chance."""
+    return list(range(first, first + count))
+
+
+def sentences(ids: list[int], length: int = 5) -> list[int]:
+    """The words with sentence boundaries among them."""
+    parts = [ids[i : i + length] for i in range(0, len(ids), length)]
+    return [each for part in parts for each in (0, *part, 1)]
+
+
+def part(*documents: list[int]) -> CorpusPart:
+    """Documents of words as a cache holds them."""
+    bounded = [sentences(document) for document in documents]
+    ends = np.cumsum([0, *map(len, bounded)])
+    flat = [each for document in bounded for each in document]
+    return CorpusPart(np.array(flat, dtype=np.uint32), ends.astype(np.int64))
+
+
+def by_hand(train: list[list[int]], held_out: list[list[int]], width: int) -> list[float]:
+    def runs(document: list[int]) -> list[tuple[int, ...]]:
+        return [tuple(document[i : i + width]) for i in range(len(document) - width + 1)]
+
+    seen = {run for document in train for run in runs(document)}
+    found = [[run in seen for run in runs(document)] for document in held_out]
+    return [sum(each) / len(each) if each else 0.0 for each in found]
+
+
+def test_a_document_copied_whole_shares_all():
+    copy = words(40)
+    assert copied_shares(part(words(30, 100), copy), part(copy)).tolist() == [1.0]
+
+
+def test_an_unrelated_document_shares_nothing():
+    assert copied_shares(part(words(50)), part(words(50, 100))).tolist() == [0.0]
+
+
+def test_a_document_copied_by_half_shares_about_half():
+    train, half = words(200), words(50, 20) + words(50, 1000)
+    assert copied_shares(part(train), part(half)).tolist() == [43 / 93]  # (50 - 7) of 100 - 7 runs
+
+
+def test_the_order_of_words_counts():
+    assert copied_shares(part(words(40)), part(words(40)[::-1])).tolist() == [0.0]
+
+
+def test_sentence_boundaries_do_not_matter():
+    ids = words(40)
+    train = CorpusPart(np.array(sentences(ids, 3), dtype=np.uint32), np.array([0, 68]))
+    held_out = CorpusPart(np.array(sentences(ids, 9), dtype=np.uint32), np.array([0, 50]))
+    assert copied_shares(train, held_out).tolist() == [1.0]
+
+
+def test_a_run_ends_with_its_document():
+    ids = words(14)
+    together, apart = part(ids), part(ids[:7], ids[7:])
+    assert copied_shares(together, apart).tolist() == [0.0, 0.0]  # seven words each: no run
+    assert copied_shares(apart, together).tolist() == [0.0]
+    assert copied_shares(together, together).tolist() == [1.0]
+
+
+def test_documents_without_a_run_have_a_share_of_zero():
+    train = part(words(40))
+    held_out = part([], words(7), words(8), [], words(3))
+    assert copied_shares(train, held_out).tolist() == [0.0, 0.0, 1.0, 0.0, 0.0]
+
+
+def test_nothing_held_out_and_nothing_trained_on():
+    assert copied_shares(part(words(9)), part()).tolist() == []
+    assert copied_shares(part(), part(words(9))).tolist() == [0.0]
+    assert copied_shares(part([]), part([], words(2))).tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("width", [1, 2, 5])
+@pytest.mark.parametrize("piece", [1, 50, 1 << 20])
+def test_pieces_of_any_size_give_what_is_found_by_hand(piece, width, monkeypatch):
+    monkeypatch.setattr("scripts.held_out.PIECE", piece)
+    train, held_out = (
+        [DRAWS.integers(2, 12, size=DRAWS.integers(0, 30)).tolist() for _ in range(count)]
+        for count in (60, 20)
+    )
+    found = copied_shares(part(*train), part(*held_out), width)
+    assert found == pytest.approx(by_hand(train, held_out, width))
+    assert width == 1 or 0 < found.mean() < 1
+
+
+@pytest.mark.parametrize("bits", [1, 8])
+def test_a_crowded_filter_changes_nothing(bits, monkeypatch):
+    monkeypatch.setattr("scripts.held_out.FILTER_BITS", bits)
+    train, held_out = ([DRAWS.integers(2, 6, size=400).tolist()] for _ in range(2))
+    found = copied_shares(part(*train), part(*held_out), 4)
+    assert found == pytest.approx(by_hand(train, held_out, 4))
+
+
+def test_large_ids_are_told_apart():
+    top = 2**32 - 50
+    train, held_out = words(40, top), words(40, top)
+    held_out[20] = 3
+    assert copied_shares(part(train), part(held_out)).tolist() == [25 / 33]
+
+
+def test_a_run_of_no_words_is_refused():
+    with pytest.raises(ConfigError, match="width must be an integer ≥ 1, got 0"):
+        copied_shares(part(words(9)), part(words(9)), 0)

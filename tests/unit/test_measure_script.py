@@ -125,7 +125,7 @@ def test_a_model_without_a_start_state_is_measured_from_the_other_starts(run, tm
     ("names", "message"),
     [
         (["gone.txt"], "gone.txt: cannot be read"),
-        (["empty.txt"], "empty.txt: holds no words to score"),
+        (["empty.txt"], "empty.txt: contains no words to score"),
         (["news.txt", "news.txt"], "two texts have the same name"),
     ],
 )

@@ -197,8 +197,8 @@ def damaged_model(made, tmp_path):
     [
         (other_run, "differ in 'steps'; give the run that made it"),
         (changed_run, "its checksum does not match"),
-        (other_senses, "the senses are of another model: run sense_test.py"),
-        (other_measures, "the measures are of 'other', not of 'relmo-en-toy'"),
+        (other_senses, "the senses belong to another model; run sense_test.py"),
+        (other_measures, "the measures belong to 'other', not to 'relmo-en-toy'"),
         (trained_model, "is not stored in 8 bits"),
         (damaged_model, "vocab.txt is not the file that was written"),
     ],

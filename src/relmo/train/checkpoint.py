@@ -90,10 +90,13 @@ def load_checkpoint(
 ) -> tuple[Progress, dict[str, Tensor]] | None:
     """Load the last complete checkpoint; None if there is none."""
     for place in reversed(_checkpoints(folder)):
-        found = _read(place)
-        if found is None:
-            continue
-        tensors, state = found
+        try:
+            state = json.loads((place / "state.json").read_text(encoding="utf-8"))
+            if (place / "tensors.safetensors").stat().st_size != state["bytes"]:
+                continue
+            tensors = load_file(place / "tensors.safetensors")
+        except (OSError, ValueError, KeyError, TypeError, SafetensorError):
+            continue  # incomplete: take the one before
         load_weights(model, _part(tensors, "model."), place, OTHER_MODEL)
         kind = type(optimizer).__name__
         if state.get("kind", kind) != kind:
@@ -127,17 +130,6 @@ def load_weights(model: nn.Module, found: dict[str, Tensor], where: Path, hint: 
     for name, tensor in wanted.items():
         check_shape(where, name, tuple(found[name].shape), tuple(tensor.shape), hint)
     model.load_state_dict(found, strict=True)
-
-
-def _read(place: Path) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
-    """Tensors and state of a checkpoint, or None if it is incomplete."""
-    try:
-        state = json.loads((place / "state.json").read_text(encoding="utf-8"))
-        if (place / "tensors.safetensors").stat().st_size != state["bytes"]:
-            return None
-        return load_file(place / "tensors.safetensors"), state
-    except (OSError, ValueError, KeyError, TypeError, SafetensorError):
-        return None
 
 
 def _checkpoints(folder: Path) -> list[Path]:

@@ -55,19 +55,16 @@ class Run:
 
         A run that makes checkpoints may be resumed before it has made one: it starts again.
         """
-        can_resume = has_checkpoint(self.checkpoints)
+        can_resume, problem = has_checkpoint(self.checkpoints), ""
+        without = "without a checkpoint to resume from"
         if self.record_path.exists() and not (resume and can_resume):
-            why = " without a checkpoint to resume from" if resume else ""
-            raise ConfigError(f"{self.folder} contains a finished run{why}; choose another folder")
-        if can_resume and not resume:
-            raise ConfigError(
-                f"{self.folder} contains an unfinished run; resume it, or choose another folder"
-            )
-        if not can_resume and self.best_path.exists() and not (resume and makes_checkpoints):
-            raise ConfigError(
-                f"{self.folder} contains the weights of an unfinished run without a checkpoint to "
-                f"resume from; delete it to start again, or choose another folder"
-            )
+            problem = f"a finished run {without};" if resume else "a finished run;"
+        elif can_resume and not resume:
+            problem = "an unfinished run; resume it, or"
+        elif not can_resume and self.best_path.exists() and not (resume and makes_checkpoints):
+            problem = f"the weights of an unfinished run {without}; delete it to start again, or"
+        if problem:
+            raise ConfigError(f"{self.folder} contains {problem} choose another folder")
 
     def check_settings(
         self,
@@ -91,10 +88,8 @@ class Run:
             for name, values in (defaults or {}).items():
                 before[name] = {**json.loads(json.dumps(values)), **before.get(name, {})}
             changed = sorted(name for name in settings if settings[name] != before.get(name))
+            old = ", ".join(each for name in changed for each in _changes(name, before, settings))
             if changed:
-                old = ", ".join(
-                    value for name in changed for value in _changes(name, before, settings)
-                )
                 raise ConfigError(
                     f"{self.checkpoints} belongs to a run with another {', '.join(changed)}; "
                     f"resume it with what it started with{old and f' ({old})'}, or choose another "
@@ -216,8 +211,14 @@ class TensorBoard:
 
 def write_record(path: Path, facts: Mapping[str, Any], world: World | None = None) -> None:
     """Write a record: the facts, versions, hardware, commit, and a checksum of all of them."""
-    made_with = {"versions": versions(), "hardware": hardware(world or World())}
-    record = json.loads(json.dumps({**facts, **made_with, "commit": commit()}))
+    versions = {
+        "relmo": relmo.__version__,
+        "python": platform.python_version(),
+        "torch": str(torch.__version__),
+        "numpy": str(np.__version__),
+    }
+    made_with = {"versions": versions, "hardware": hardware(world or World()), "commit": commit()}
+    record = json.loads(json.dumps({**facts, **made_with}))
     record["seal"] = checksum(record)
     with replacing(path) as temporary:
         temporary.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
@@ -244,16 +245,6 @@ def checksum(record: Mapping[str, Any]) -> str:
     """SHA-256 of everything in a record except the checksum itself, which is its key `seal`."""
     rest = {key: value for key, value in record.items() if key != "seal"}
     return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
-
-
-def versions() -> dict[str, str]:
-    """The versions of relmo and of what it computes with."""
-    return {
-        "relmo": relmo.__version__,
-        "python": platform.python_version(),
-        "torch": str(torch.__version__),
-        "numpy": str(np.__version__),
-    }
 
 
 def hardware(world: World) -> str:

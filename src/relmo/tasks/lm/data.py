@@ -1,4 +1,4 @@
-"""Windows of text -> batches on the device, made ahead in a thread of their own."""
+"""Windows of text -> batches on the device, prepared in advance by a thread."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from relmo.tasks.lm.windows import Windows
 from relmo.text.characters import Characters
 
 CHUNKS = (0, 0.3, 0.55, 0.75, 0.9, 0.98, 1)
-"""Where words sorted by length are parted: each group is read over its longest word alone."""
-AHEAD = 4
-"""Batches made ahead."""
+"""Where words sorted by length are split into groups, each padded to its longest word."""
+PREPARED = 4
+"""Batches prepared in advance."""
 
 
 @dataclass(frozen=True)
@@ -31,21 +31,21 @@ class LmBatch:
     words: Tensor
     """(U,) rows of the spelling table, shortest word first."""
     chunks: list[tuple[int, int, int]]
-    """(first, past, columns) of each group of words of like length."""
+    """(first, past, columns) of each group of words of similar length."""
     index: Tensor
     """(2, T, B) rows of `words`."""
     targets: Tensor
     """(2, T, B) rows of the softmax."""
     counts: Tensor
-    """(2, T, B) float32, 1 where the target counts."""
+    """(2, T, B) float32, 1 where the target counts, else 0."""
     negatives: Tensor | None
     """(S,) rows of the softmax; None for the full one."""
     keeps: Tensor
-    """(2, B) 1 where a stream goes on, 0 where its memory is wiped before this window."""
+    """(2, B) 1 where a stream continues, 0 where its state is reset before this window."""
 
 
 class Speller:
-    """Spelling of every word of a corpus, once, on the device."""
+    """The character ids of every word of a corpus, on the device."""
 
     def __init__(
         self, words: Sequence[str], characters: Characters, widest: int, device: torch.device
@@ -56,7 +56,7 @@ class Speller:
         self.table = torch.from_numpy(ids.astype(np.int32)).to(device)  # (words, C)
 
     def chunks(self, words: NDArray[np.int64]) -> list[tuple[int, int, int]]:
-        """Groups of words sorted by length, with the columns that each group needs."""
+        """Groups of words sorted by length, with the number of columns that each needs."""
         ends = (np.array(CHUNKS) * len(words)).astype(int)
         found = []
         for first, past in pairwise(ends):
@@ -67,14 +67,14 @@ class Speller:
 
 
 class LmBatches:
-    """The batch of each step; asked for in order, they are made ahead.
+    """The batch of each step; for consecutive steps, batches are prepared in advance.
 
     Args:
         windows: the text.
         speller: of its words.
         rows: (words,) row of the softmax of each word of the corpus.
         sampler: of negatives; None for the full softmax.
-        device: where batches are wanted.
+        device: of the batches.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class LmBatches:
     ) -> None:
         self.windows, self.speller, self.rows = windows, speller, rows
         self.sampler, self.device = sampler, device
-        self._queue: queue.Queue[tuple[int, LmBatch | BaseException]] = queue.Queue(AHEAD)
+        self._queue: queue.Queue[tuple[int, LmBatch | BaseException]] = queue.Queue(PREPARED)
         self._thread: threading.Thread | None = None
         self._stop = threading.Event()
         self._next = -1
@@ -101,12 +101,12 @@ class LmBatches:
         self._next = step + 1
         _, batch = self._queue.get()
         if isinstance(batch, BaseException):
-            self.close()  # the thread has ended; the next call starts one anew
+            self.close()  # the thread has ended; the next call starts another
             raise batch
         return batch
 
     def close(self) -> None:
-        """Stop making batches ahead."""
+        """Stop preparing batches."""
         self._stop.set()
         while self._thread is not None and self._thread.is_alive():
             while not self._queue.empty():

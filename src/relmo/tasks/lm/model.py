@@ -1,4 +1,4 @@
-"""A biLM with its softmax, in training: a batch and a state in, a loss and a state out."""
+"""A biLM with its softmax in training: a batch and a state in, a loss and a state out."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from relmo.types import BiLmState, LstmState
 
 ALIGNMENT = 128
 COMMON = 1e-4
-"""Share of all words from which on a word counts less where a word ahead is foretold."""
+"""Frequency above which a word has less weight in the loss of words ahead."""
 
 
 class LmModel(nn.Module):
@@ -32,10 +32,10 @@ class LmModel(nn.Module):
         bilm: the model without its softmax.
         head: the softmax.
         spelling: (words, C) ids of every word of the corpus.
-        log_chances: (V,) log of each word's chance to be a negative; None for the full softmax.
-        dropout: on what each layer and the softmax read.
-        word_dropout: share of the words that are read as nothing, in training.
-        reach: how far away a word may be that is foretold besides the next one; 0 for none.
+        log_chances: (V,) log of each word's probability as a negative; None for the full softmax.
+        dropout: on the inputs of each layer and of the softmax.
+        word_dropout: fraction of the words that are read as zero vectors in training.
+        reach: largest distance of the word that is predicted besides the next one; 0 for none.
     """
 
     log_chances: Tensor | None
@@ -54,30 +54,30 @@ class LmModel(nn.Module):
         super().__init__()
         self.bilm, self.head, self.reach = bilm, head, reach
         self.dropout, self.word_dropout = dropout, word_dropout
-        self.spelling = [spelling]  # in a list: no buffer, so it is not saved with the weights
+        self.spelling = [spelling]  # in a list: not a buffer, so it is not saved with the weights
         self.register_buffer("log_chances", log_chances, persistent=False)
-        self._graph: list[Callable[..., Any]] = []  # in a list: its weights are ours already
+        self._graph: list[Callable[..., Any]] = []  # in a list: its weights are registered already
         if reach:
             V, P = head.weight.shape
-            self.ahead = nn.Parameter(torch.eye(P).repeat(2, 1, 1))  # (2, P, P): a map per way
+            self.ahead = nn.Parameter(torch.eye(P).repeat(2, 1, 1))  # (2, P, P): per direction
             rareness = np.minimum(1.0, np.sqrt(COMMON / log_uniform(V)))  # (V,)
             self.register_buffer("rareness", torch.from_numpy(rareness).float(), persistent=False)
 
     def forward(self, batch: LmBatch, state: BiLmState) -> tuple[Tensor, Tensor, BiLmState]:
-        """Sums of losses, of the next words and of words ahead, and the state after the window."""
+        """The summed losses of the next words and of words ahead; the state after the window."""
         dropout = self.dropout if self.training else 0.0
         vectors = self.token_vectors(batch)  # (U, P)
         x = F.embedding(batch.index, vectors)  # (2, T, B, P)
         if self.word_dropout and self.training:
             is_read = torch.rand(x.shape[:3], device=x.device) >= self.word_dropout  # (2, T, B)
             x = x * is_read.unsqueeze(-1)
-        top, state = self.read(x, _wiped(state, batch.keeps), dropout)  # (2, T, B, P)
+        top, state = self.read(x, _reset(state, batch.keeps), dropout)  # (2, T, B, P)
         hidden = F.dropout(top, dropout)  # (2, T, B, P)
         loss = self.loss(hidden, batch.targets, batch.counts, batch.negatives)
         return loss, self.loss_ahead(hidden, batch) if self.reach else loss.new_zeros(()), state
 
     def read(self, x: Tensor, state: BiLmState, dropout: float) -> tuple[Tensor, BiLmState]:
-        """The top layer (2, T, B, P) and the state after it, by the CUDA graph if there is one."""
+        """The top layer (2, T, B, P) and the state after it, by a CUDA graph if there is one."""
         parts = (state.forward.h, state.forward.c, state.backward.h, state.backward.c)
         if self._graph and self.training:
             top, fh, fc, bh, bc = self._graph[0](x, *parts)
@@ -87,7 +87,7 @@ class LmModel(nn.Module):
         return top, BiLmState(LstmState(fh, fc), LstmState(bh, bc))
 
     def capture(self, window: int, rows: int) -> None:
-        """Record the LSTMs of a training step as a CUDA graph: thousands of launches become few."""
+        """Record a training step's LSTMs as a CUDA graph, which saves thousands of launches."""
         stacks = (self.bilm.forward_lstm, self.bilm.backward_lstm)
         config, like = self.bilm.config.lstm, self.head.weight
         P, H, L = config.output_width, config.cell_width, config.num_layers
@@ -109,7 +109,7 @@ class LmModel(nn.Module):
             return torch.cat(parts)
 
     def loss_ahead(self, hidden: Tensor, batch: LmBatch) -> Tensor:
-        """The sum of losses of one word further ahead, the same distance in the whole batch."""
+        """The summed loss of a word further ahead, at the same distance in the whole batch."""
         away = int(torch.randint(1, self.reach, ()))  # beyond the next word
         with self.arithmetic():
             mapped = hidden[:, :-away].flatten(1, 2) @ self.ahead  # (2, (T - away) B, P)
@@ -120,7 +120,7 @@ class LmModel(nn.Module):
     def loss(
         self, hidden: Tensor, targets: Tensor, weights: Tensor, negatives: Tensor | None
     ) -> Tensor:
-        """The weighted sum of losses of (..., P), against the sample or the whole vocabulary."""
+        """The weighted sum of losses of (..., P), against the sample or the full vocabulary."""
         hidden, targets = hidden.flatten(0, -2), targets.flatten()  # (N, P), (N,)
         weights = weights.flatten()
         if negatives is None or self.log_chances is None:
@@ -141,7 +141,7 @@ class LmModel(nn.Module):
         bias = (self.head.bias - self.log_chances).unsqueeze(1)  # (V, 1)
         column = torch.full_like(self.log_chances, -1, dtype=torch.int32)  # (V,)
         column[negatives] = torch.arange(len(negatives), device=hidden.device, dtype=torch.int32)
-        # Matrix units want round sizes: word 0 fills the sample up, at no chance of being taken.
+        # Tensor cores need aligned sizes: pad the sample with word 0, at zero probability.
         missing = -len(negatives) % ALIGNMENT
         padded = F.pad(negatives, (0, missing))  # (S,)
         negative_bias = F.embedding(negatives, bias).squeeze(1)
@@ -152,14 +152,14 @@ class LmModel(nn.Module):
         )  # fmt: skip
 
     def arithmetic(self) -> AbstractContextManager[object]:
-        """bfloat16 for matrix products on a GPU, float32 on a CPU; weights stay float32."""
+        """bfloat16 for matrix products on a GPU, float32 on a CPU; weights are always float32."""
         if self.head.weight.is_cuda:
             return torch.autocast("cuda", torch.bfloat16)
         return nullcontext()
 
 
-def _wiped(state: BiLmState, keeps: Tensor) -> BiLmState:
-    """The state with the rows at zero whose memory is wiped; keeps is (2, B)."""
+def _reset(state: BiLmState, keeps: Tensor) -> BiLmState:
+    """The state, zero in the rows that restart; keeps is (2, B)."""
     forward, backward = keeps.unsqueeze(-1)  # each (B, 1)
     return BiLmState(
         LstmState(state.forward.h * forward, state.forward.c * forward),
@@ -168,7 +168,7 @@ def _wiped(state: BiLmState, keeps: Tensor) -> BiLmState:
 
 
 class PairReader(nn.Module):
-    """`read_pair` with tensors in and tensors out, as a CUDA graph wants it."""
+    """`read_pair` with tensors in and tensors out, as a CUDA graph requires."""
 
     def __init__(self, forward_lstm: LstmStack, backward_lstm: LstmStack, dropout: float) -> None:
         super().__init__()

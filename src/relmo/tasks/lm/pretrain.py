@@ -1,4 +1,4 @@
-"""The whole job: text in, a trained model out; needs torch, numpy and safetensors alone."""
+"""Pretrain a model: text in, a trained model out. Needs only torch, numpy and safetensors."""
 
 from __future__ import annotations
 
@@ -35,21 +35,21 @@ def pretrain(
     Args:
         recipe: what to train and how.
         data: files, folders or globs of text.
-        output: the run's folder.
-        resume: go on from the last checkpoint there.
-        init: a model to start from (fine-tuning); its shapes replace the recipe's.
-        cache_folder: where tokenised text is kept; output/cache unless given.
-        storage: of the model's files.
-        device: "cpu", "cuda" …; the best there is unless given.
+        output: folder of the run.
+        resume: continue from the last checkpoint in `output`.
+        init: initial model, to fine-tune; its shapes replace the recipe's.
+        cache_folder: of tokenized text; output/cache by default.
+        storage: of the weights in the model's files.
+        device: "cpu", "cuda" …; by default a GPU if there is one.
         report: called with each line of metrics.
     """
     run, makes_checkpoints = Run(output), bool(recipe.training.checkpoint_every)
     run.check_start(resume=resume, makes_checkpoints=makes_checkpoints)
     world = join_world(device)
     if init is not None:
-        recipe = _like(init, recipe)
+        recipe = _with_shapes_of(init, recipe)
     cache = _open_cache(recipe, data, cache_folder or output / "cache", world)
-    run.check_settings(_fixed(recipe, cache), save=world.is_main and makes_checkpoints)
+    run.check_settings(_resume_settings(recipe, cache), save=world.is_main and makes_checkpoints)
     if world.is_main:
         report({"corpus": cache.meta["tokens"], "coverage": cache.coverage(recipe.lm.vocabulary)})
     seed = recipe.training.seed
@@ -72,7 +72,7 @@ def pretrain(
 def _open_cache(
     recipe: PretrainRecipe, data: Sequence[str | Path], folder: Path, world: World
 ) -> TokenCache:
-    """The main process makes the cache; the others find it made."""
+    """The token cache, built by the main process for all."""
     files = find_files(data)
     workers = os.cpu_count() or 1
     cache = open_cache(files, folder, recipe.data, workers) if world.is_main else None
@@ -80,8 +80,8 @@ def _open_cache(
     return cache or open_cache(files, folder, recipe.data, workers)
 
 
-def _like(init: ModelFiles, recipe: PretrainRecipe) -> PretrainRecipe:
-    """The recipe with the other model's shapes and tokenizer; its start state is made anew."""
+def _with_shapes_of(init: ModelFiles, recipe: PretrainRecipe) -> PretrainRecipe:
+    """The recipe with the initial model's shapes and tokenizer; a new start state is computed."""
     name = recipe.model.name
     model = dataclasses.replace(
         init.config, name=name, start="zero", has_start_state=False, training={}
@@ -90,8 +90,8 @@ def _like(init: ModelFiles, recipe: PretrainRecipe) -> PretrainRecipe:
     return dataclasses.replace(recipe, model=model, data=data)
 
 
-def _fixed(recipe: PretrainRecipe, cache: TokenCache) -> dict[str, Any]:
-    """What decides each step."""
+def _resume_settings(recipe: PretrainRecipe, cache: TokenCache) -> dict[str, Any]:
+    """What each step depends on: it must not change when a run is resumed."""
     steps = {"accumulate": recipe.training.accumulate, "seed": recipe.training.seed}
     settings = {name: recipe.to_dict()[name] for name in ("model", "lm")}
     return {**settings, **steps, "text": cache.folder.name}

@@ -1,9 +1,9 @@
-"""Pretraining as a task: the biLM and its softmax, windows of text, perplexity on held-out text."""
+"""Pretraining as a task: biLM and softmax, windows of text, perplexity of held-out text."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +19,12 @@ from relmo.nn import lm_head
 from relmo.nn.bilm import BiLM, initialize
 from relmo.nn.char_cnn import CharCnn
 from relmo.nn.lm_head import LmHead, Sampler
+from relmo.nn.lstm import LstmStack
 from relmo.nn.state import map_state, zero_state
 from relmo.scoring import Scorer
 from relmo.tasks.lm.data import LmBatches, Speller
 from relmo.tasks.lm.model import LmModel
 from relmo.tasks.lm.settings import LmSettings
-from relmo.tasks.lm.start_state import mean_state
 from relmo.tasks.lm.token_cache import SPECIAL, TokenCache
 from relmo.tasks.lm.windows import Windows
 from relmo.text.characters import make_characters
@@ -35,9 +35,15 @@ from relmo.weights.native import Native
 from relmo.weights.tensors import START_NAMES, ModelFiles, Storage, build_bilm, tensors_of
 
 HELD_OUT_TOKENS = 200_000
-"""Held-out tokens that are scored while training."""
+"""Held-out tokens that are scored during training."""
 START_TOKENS = 20_000
-"""Held-out tokens by which the start of a sentence is chosen."""
+"""Held-out tokens by which the start of a sentence, zero or stored, is chosen."""
+START_LENGTH = 150
+"""Tokens read before the start state is taken."""
+START_DOCUMENTS = 400
+"""Documents over which it is averaged, at most."""
+
+Text = NDArray[np.int64]
 
 
 class LmTask:
@@ -45,15 +51,15 @@ class LmTask:
 
     Args:
         config: the model's settings.
-        settings: what a step is.
+        settings: of a step.
         cache: the corpus.
         seed: of weights, shuffle and negatives.
         world: the processes that take part.
-        init: a model to start from instead of random weights.
-        graphs: on a GPU, run the LSTMs as a CUDA graph; not where gradients add up over steps.
+        init: the initial model; random weights if None.
+        graphs: on a GPU, run the LSTMs as a CUDA graph; not if gradients are accumulated.
     """
 
-    score: str | None = None  # the last weights are the best: the rate ends near zero
+    score: str | None = None  # keep the last weights: the learning rate ends near zero
 
     def __init__(
         self,
@@ -68,9 +74,9 @@ class LmTask:
         self.world = world or World()
         self.config, self.settings, self.cache = config, settings, cache
         if not isinstance(config.tokens, CharCnnConfig):
-            raise ConfigError("pretraining reads words by their characters; give char_cnn settings")
+            raise ConfigError("pretraining needs a model of characters; give char_cnn settings")
         self.lexicon = _lexicon(cache, settings, init)
-        self.softmax_rows = self.lexicon.rows(cache.words)  # (words,): of each word of the corpus
+        self.softmax_rows = self.lexicon.rows(cache.words)  # (words,) of the corpus
         self.speller = _speller(cache.words, config.tokens, self.device)
         self.sampler = _sampler(len(self.lexicon), settings.negatives, seed)
         self.model = self._make_model(seed, init)
@@ -88,18 +94,18 @@ class LmTask:
 
     @property
     def device(self) -> torch.device:
-        """Where the run computes."""
+        """The device of the model and its batches."""
         return self.world.device
 
     @property
     def coverage(self) -> float:
-        """Share of the training part's words that the softmax has."""
+        """Fraction of the training part's words that the softmax contains."""
         counts = self.cache.counts[len(SPECIAL) :]
         is_known = [word in self.lexicon for word in self.cache.words[len(SPECIAL) :]]
         return int(counts[is_known].sum()) / max(int(counts.sum()), 1)
 
     def loss(self, step: int) -> Tensor:
-        """Loss per token of one window; the state goes on to the next."""
+        """The loss per token of one window; the state is carried to the next."""
         batch = self.batches[step]
         total: Tensor
         ahead: Tensor
@@ -109,7 +115,7 @@ class LmTask:
         return (total + self.settings.ahead * ahead) / batch.counts.numel()
 
     def measures(self) -> dict[str, float]:
-        """The loss per target since the last call, under its own name."""
+        """The loss per target since the last call; its name tells which softmax."""
         total, count = self.world.mean(self._sum).tolist()
         self._sum.zero_()
         name = "full_softmax_loss" if self.sampler is None else "sampled_softmax_loss"
@@ -124,7 +130,7 @@ class LmTask:
         return {f"held_out_{name}": value for name, value in found.to_dict().items()}
 
     def held_out(self, max_tokens: int = HELD_OUT_TOKENS) -> list[NDArray[np.int64]]:
-        """Held-out documents, drawn from all of them up to a number of tokens."""
+        """A random sample of the held-out documents, up to a number of tokens."""
         part = self.cache.held_out
         order = np.random.default_rng(0).permutation(len(part.documents) - 1)
         ends = np.cumsum(np.diff(part.documents)[order])
@@ -133,13 +139,13 @@ class LmTask:
         return [document for document in found if len(document)]
 
     def scorer(self) -> Scorer:
-        """Scores the corpus's own ids."""
+        """A scorer of the corpus's word ids."""
         return Scorer(self.model.bilm, self.model.head, self._token_vectors, self._target_of)
 
     def state(self) -> dict[str, Tensor]:
-        """The carried state of all rows."""
+        """The state of all rows, and the sums of the next log line."""
         s = self._state
-        sums = self._sum.new_zeros(1, self.rows, 2)  # rows second, as of all carried state
+        sums = self._sum.new_zeros(1, self.rows, 2)  # rows along dimension 1
         sums[0, 0] = self._sum
         return {
             "forward.h": s.forward.h,
@@ -150,13 +156,13 @@ class LmTask:
         }
 
     def load_state(self, state: dict[str, Tensor]) -> None:
-        """Take up the carried state of a checkpoint."""
+        """Restore the state of a checkpoint."""
         s = {name: tensor.to(self.device) for name, tensor in state.items()}
         found = s["forward.h"].shape[1] * self.world.size
         if found != self.settings.rows:
             raise ConfigError(
-                f"the checkpoint holds the state of {found} rows, lm.rows is {self.settings.rows}; "
-                f"resume with the recipe it began with"
+                f"the checkpoint has {found} rows, lm.rows is {self.settings.rows}; "
+                f"resume with the recipe it started with"
             )
         self._sum = s["sums"].sum((0, 1))
         self._state = BiLmState(
@@ -170,7 +176,7 @@ class LmTask:
         storage: Storage = "float32",
         shard_bytes: int | None = None,
     ) -> None:
-        """Write the model with its softmax, its start state and how it came to be."""
+        """Write the model with its softmax, its start state and the facts of its training."""
         start = mean_state(self.model.bilm, self._token_vectors, self.held_out())
         tensors = dict(tensors_of(self.model.bilm))
         config = dataclasses.replace(self.config, training=training)
@@ -183,7 +189,7 @@ class LmTask:
         Native().write(folder, files, shard_bytes, storage)
 
     def _better_start(self, config: ElmoConfig, tensors: dict[str, Tensor]) -> Start:
-        """The start from which single held-out sentences are predicted better."""
+        """The start, zero or stored, from which single held-out sentences are predicted better."""
         bilm = build_bilm(ModelFiles(config, tensors)).to(self.device)
         scorer = Scorer(bilm, self.model.head, self._token_vectors, self._target_of)
         documents = self.held_out(START_TOKENS)
@@ -198,7 +204,7 @@ class LmTask:
             bilm = initialize(BiLM(self.config), seed)
         else:
             bilm = build_bilm(_to_train(init, self.config)).requires_grad_(True)
-            _take_over_softmax(head, self.lexicon.words, init)
+            _copy_softmax(head, self.lexicon.words, init)
         head.requires_grad_(self.settings.train_softmax)
         chances = None
         if self.sampler is not None:
@@ -220,12 +226,12 @@ class LmTask:
 
 
 def _lexicon(cache: TokenCache, settings: LmSettings, init: ModelFiles | None) -> Lexicon:
-    """Words of the softmax: the corpus's most frequent, or those of the model to start from."""
+    """Words of the softmax: the most frequent of the corpus, or those of the initial model."""
     if not settings.keep_vocabulary:
         return cache.lexicon(settings.vocabulary)
     if init is None or init.lexicon is None or init.lm_head is None:
         raise ConfigError(
-            "lm.keep_vocabulary needs a model with a softmax to start from; give one with --init"
+            "lm.keep_vocabulary needs an initial model with a softmax; give one with --init"
         )
     return init.lexicon
 
@@ -236,18 +242,18 @@ def _speller(words: Sequence[str], config: CharCnnConfig, device: torch.device) 
 
 
 def _sampler(num_words: int, negatives: int, seed: int) -> Sampler | None:
-    """Draws negatives, or None where the vocabulary is small enough to be scored in full."""
+    """A sampler of negatives; None if the vocabulary is small enough to be scored in full."""
     return Sampler(num_words, negatives, seed) if num_words > 2 * negatives else None
 
 
 def _to_train(init: ModelFiles, config: ElmoConfig) -> ModelFiles:
-    """The other model's weights, copied: training changes them. Its start state stays behind."""
+    """A copy of the initial model's weights, which training changes, without its start state."""
     tensors = {n: t.clone() for n, t in init.tensors.items() if n not in START_NAMES}
     return ModelFiles(dataclasses.replace(config, start="zero", has_start_state=False), tensors)
 
 
-def _take_over_softmax(head: LmHead, words: Sequence[str], init: ModelFiles) -> None:
-    """Rows of words that the other model knows too; the others keep their random start."""
+def _copy_softmax(head: LmHead, words: Sequence[str], init: ModelFiles) -> None:
+    """Copy the rows of words that the initial model knows; the others stay random."""
     if init.lm_head is None or init.lexicon is None:
         return
     tensors = init.lm_head()
@@ -256,3 +262,54 @@ def _take_over_softmax(head: LmHead, words: Sequence[str], init: ModelFiles) -> 
     with torch.no_grad():
         head.weight[known] = tensors["weight"][theirs]
         head.bias[known] = tensors["bias"][theirs]
+
+
+# ── the start state ───────────────────────────────────────────────────────────────────────────────
+
+
+@torch.no_grad()
+def mean_state(
+    bilm: BiLM, token_vectors: Callable[[Text], Tensor], documents: Sequence[Text]
+) -> dict[str, Tensor] | None:
+    """The mean state after earlier sentences, from which a sentence is best begun.
+
+    Forward after `</S>`, backward after `<S>`, by their names in the module; None if no document
+    ends a sentence soon enough.
+    """
+    texts = [text for text in documents if len(text) > 2][:START_DOCUMENTS]
+    forward = [row for text in texts if len(row := _up_to_last(text[:START_LENGTH], 1))]
+    backward = [row for text in texts if len(row := _up_to_last(text[::-1][:START_LENGTH], 0))]
+    if not forward or not backward:
+        return None
+    state = zero_state(bilm.config.lstm, 1, like=next(bilm.parameters()))
+    found = {}
+    for direction, stack, rows, zero in (
+        ("forward", bilm.forward_lstm, forward, state.forward),
+        ("backward", bilm.backward_lstm, backward, state.backward),
+    ):
+        after = _state_after(stack, token_vectors, rows, zero)
+        found[f"start_{direction}_h"] = after.h.mean(1).cpu()  # (L, P)
+        found[f"start_{direction}_c"] = after.c.mean(1).cpu()  # (L, H)
+    return found
+
+
+def _up_to_last(text: Text, boundary: int) -> Text:
+    """The text up to its last boundary of this kind; empty if it has none."""
+    places = np.flatnonzero(text == boundary)
+    return text[: places[-1] + 1] if len(places) else text[:0]
+
+
+def _state_after(
+    stack: LstmStack, token_vectors: Callable[[Text], Tensor], rows: list[Text], zero: LstmState
+) -> LstmState:
+    """The state after each row, (L, B, width)."""
+    lengths = torch.tensor([len(row) for row in rows])
+    padded = np.zeros((len(rows), int(lengths.max())), dtype=np.int64)  # (B, T)
+    for place, row in zip(padded, rows, strict=True):
+        place[: len(row)] = row
+    words, index = np.unique(padded, return_inverse=True)
+    vectors = token_vectors(words).float()  # (U, P)
+    x = vectors[torch.from_numpy(index.reshape(padded.shape)).to(vectors.device)]  # (B, T, P)
+    begin = LstmState(zero.h.expand(-1, len(rows), -1), zero.c.expand(-1, len(rows), -1))
+    state: LstmState = stack(x, lengths, begin)[1]
+    return state

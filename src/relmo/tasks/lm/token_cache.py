@@ -1,18 +1,18 @@
-"""A tokenised corpus on disk, made once and memory-mapped ever after.
+"""A tokenized corpus on disk, built once and memory-mapped afterwards.
 
     words.txt      every distinct word, most frequent first, after <S>, </S>, <UNK>: a word's line
-                   is its id, and the first V lines are the vocabulary of a softmax of V words.
-                   A document counts a word three times at most: a name that fills one document
-                   is not a common word
-    counts.u64     how often each occurs in the training part, every time
-    train.u32      ids of all sentences, each between <S> and </S>, documents one after the other
-    train.docs     where each document begins, and the end
-    held_out.*     the same for documents kept out of training
-    meta.json      what it was made from: the name of the folder is a hash of that
+                   number is its id, and the first V lines are the vocabulary of a softmax of V
+                   words. A document counts a word at most three times: a name that fills one
+                   document is not a common word
+    counts.u64     number of occurrences of each word in the training part
+    train.u32      ids of all sentences, each between <S> and </S>, document after document
+    train.docs     offset of each document, and the end
+    held_out.*     the same for documents held out from training
+    meta.json      settings and checksums of the text; the folder is named by their hash
 
-Documents are kept out by a hash of their text and a seed, so a document is on the same side in
-every run and every corpus. A boundary that stands in the text itself is left out, so <S> and </S>
-are where a sentence begins and ends, and nowhere else.
+Documents are held out by a hash of their text and a seed, so a document is in the same part in
+every run and every corpus. Boundaries that occur in the text itself are dropped, so <S> and </S>
+only ever mark where a sentence begins and ends.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ SPECIAL = (BEGIN_SENTENCE, END_SENTENCE, UNKNOWN)
 """Ids 0, 1, 2."""
 BOUNDARIES = frozenset((BEGIN_SENTENCE, END_SENTENCE))
 CHUNK_CHARACTERS = 1_000_000
-"""Text that one worker splits at a time."""
+"""Text that a worker tokenizes at a time."""
 PER_DOCUMENT = 3
-"""Times that one document counts a word, where words are sorted."""
+"""Occurrences of a word in one document that count where words are ranked."""
 PIECE = 1 << 22
-"""Ids that are renumbered at a time."""
+"""Ids renumbered at a time."""
 
 Ids = NDArray[np.uint32]
 Share = Annotated[float, Range(least=0, below=1)]
@@ -72,8 +72,8 @@ class CacheSettings(Settings):
 
 
 @dataclass(frozen=True)
-class Part:
-    """One side of a corpus, memory-mapped."""
+class CorpusPart:
+    """The training or the held-out part of a corpus, memory-mapped."""
 
     tokens: Ids
     documents: NDArray[np.int64]
@@ -85,7 +85,7 @@ class Part:
 
 
 class TokenCache:
-    """A corpus as ids."""
+    """A corpus as word ids."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -96,11 +96,11 @@ class TokenCache:
         self.held_out = _open_part(folder, "held_out")
 
     def lexicon(self, size: int) -> Lexicon:
-        """The vocabulary of a softmax: the first `size` words, or all if there are fewer."""
+        """The vocabulary of a softmax: the `size` first words, or all if there are fewer."""
         return Lexicon(self.words[:size])
 
     def coverage(self, size: int) -> float:
-        """Share of the training part's words that a vocabulary of this size holds."""
+        """Fraction of the training part's words that a vocabulary of this size contains."""
         total = int(self.counts[len(SPECIAL) :].sum())
         return int(self.counts[len(SPECIAL) : size].sum()) / max(total, 1)
 
@@ -108,7 +108,7 @@ class TokenCache:
 def open_cache(
     files: Sequence[Path], folder: Path, settings: CacheSettings, workers: int = 1
 ) -> TokenCache:
-    """The cache of these files and settings below `folder`, made if it is not there yet."""
+    """The cache of these files and settings in `folder`; it is built if it does not exist."""
     facts = {"version": VERSION, **asdict(settings), "files": [_digest(path) for path in files]}
     key = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
     home = folder / f"tokens-{key}"
@@ -129,8 +129,8 @@ def _fill(
     for chunk in _split_all(files, settings, workers):
         writer.add(chunk)
     if writer.num_tokens["train"] == 0:
-        names = ", ".join(map(str, files[:3])) or "no file at all"
-        raise TextError(f"no words to train on in {names}; is there text, and is not all held out?")
+        names = ", ".join(map(str, files[:3])) or "no files"
+        raise TextError(f"no words to train on in {names}; is there text that is not held out?")
     writer.finish()
     meta = {**facts, "tokens": writer.num_tokens, "documents": writer.num_documents}
     (folder / "meta.json").write_text(json.dumps(meta, indent=2), encoding="utf-8")
@@ -138,26 +138,26 @@ def _fill(
 
 @dataclass(frozen=True)
 class _Chunk:
-    """Documents of one worker: ids into its own word list, documents' lengths, their sides."""
+    """Documents of one worker: ids into its own word list, lengths, which are held out."""
 
     words: list[str]
     ids: Ids
     lengths: list[int]
     held_out: list[bool]
     spread: NDArray[np.int64]
-    """(words,) how often each occurs in training documents, PER_DOCUMENT times in each at most."""
+    """(words,) occurrences of each in training documents, at most PER_DOCUMENT in each."""
 
 
 def _split_all(files: Sequence[Path], settings: CacheSettings, workers: int) -> Iterator[_Chunk]:
-    """Chunks in the order of the text, split by as many processes as there are workers."""
+    """Chunks in the order of the text, tokenized by this many worker processes."""
     jobs = ((documents, settings) for documents in _grouped(files))
     if workers <= 1:
         yield from map(_split, jobs)
         return
-    # Fresh processes: a copy of this one would copy the locks of its other threads, too.
+    # Spawned, not forked: a fork would copy locks that other threads of this process hold.
     with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
         try:
-            # A bounded number in flight: the text is not read far ahead of the workers.
+            # A bounded number of jobs at a time, so that text is not read far ahead of the workers.
             waiting = [pool.submit(_split, job) for job in islice(jobs, 2 * workers)]
             while waiting:
                 chunk = waiting.pop(0).result()
@@ -165,8 +165,8 @@ def _split_all(files: Sequence[Path], settings: CacheSettings, workers: int) -> 
                 yield chunk
         except BrokenProcessPool as error:
             raise RelmoError(
-                "a worker that splits text died; is there memory for it? Use fewer workers, and in "
-                "a script of your own call relmo under `if __name__ == '__main__':`"
+                "a worker process that tokenizes text died; is there enough memory for it? In a "
+                "script of your own, call relmo under `if __name__ == '__main__':`"
             ) from error
 
 
@@ -215,24 +215,24 @@ def _split(job: tuple[list[list[str]], CacheSettings]) -> _Chunk:
 
 
 def is_held_out(document: Iterable[str], settings: CacheSettings) -> bool:
-    """Whether a document is kept out of training: by its text and the seed alone."""
-    return _lot(document, str(settings.seed)) < settings.held_out
+    """Whether a document is held out from training; depends only on its text and the seed."""
+    return _draw(document, str(settings.seed)) < settings.held_out
 
 
 def is_kept_whole(document: Iterable[str], settings: CacheSettings) -> bool:
-    """Whether a training document is split as treebanks are: by its text and the seed alone."""
-    return _lot(document, f"{settings.seed} whole") < settings.whole
+    """Whether a training document is tokenized as treebanks are, by its text and the seed."""
+    return _draw(document, f"{settings.seed} whole") < settings.whole
 
 
-def _lot(document: Iterable[str], salt: str) -> float:
-    """A number from 0 to 1 that a text draws, the same whenever it does."""
+def _draw(document: Iterable[str], salt: str) -> float:
+    """A pseudo-random number from 0 to 1 that depends only on the text and the salt."""
     digest = hashlib.blake2b("\n".join(document).encode("utf-8", "replace"), digest_size=8)
     digest.update(salt.encode())
     return int.from_bytes(digest.digest(), "big") / 2**64
 
 
 class _Writer:
-    """Appends chunks under provisional ids; `finish` ranks the words and renumbers."""
+    """Appends chunks with provisional ids; `finish` ranks the words and renumbers the ids."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -282,7 +282,7 @@ class _Writer:
 
 def _append(path: Path, values: NDArray[np.generic]) -> None:
     with path.open("ab") as file:
-        file.write(values.tobytes())  # not `tofile`: it says nothing where the disk is full
+        file.write(values.tobytes())  # not `tofile`, which ignores a full disk
 
 
 def _renumber(path: Path, new_id: Ids) -> None:
@@ -292,11 +292,11 @@ def _renumber(path: Path, new_id: Ids) -> None:
             file.write(new_id[np.frombuffer(piece, dtype=np.uint32)].tobytes())
 
 
-def _open_part(folder: Path, side: str) -> Part:
+def _open_part(folder: Path, side: str) -> CorpusPart:
     path = folder / f"{side}.u32"
     empty = path.stat().st_size == 0
     tokens = np.zeros(0, np.uint32) if empty else np.memmap(path, dtype=np.uint32, mode="r")
-    return Part(tokens, np.fromfile(folder / f"{side}.docs", dtype=np.int64))
+    return CorpusPart(tokens, np.fromfile(folder / f"{side}.docs", dtype=np.int64))
 
 
 def _digest(path: Path) -> str:

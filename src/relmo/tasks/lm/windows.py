@@ -1,14 +1,14 @@
-"""What a language model reads, step by step: windows of many rows, forward and backward.
+"""What a language model reads at each step: a window of many rows of text, in both directions.
 
-Documents of an epoch stand in a shuffled order, end to end. That stream is cut into R rows; step k
-of the forward model is the k-th window of T tokens of every row from the left, step k of the
-backward model the k-th from the right, read right to left. So both carry their state from step to
-step through running text. A window is a function of seed, epoch and step alone: a position in the
+The documents of an epoch are shuffled and concatenated. That stream is cut into R rows; step k of
+the forward model is the k-th window of T tokens of every row from the left, step k of the backward
+model the k-th from the right, read right to left. So both carry their state from step to step
+through running text. A window depends only on the seed, the epoch and the step: a position in the
 data is one number.
 
-A row may be told to begin anew every few windows, for a model must read single sentences too. Its
-memory is wiped then, and the row moves back to where its sentence begins; it keeps that distance
-until it begins anew.
+Rows may restart every few windows, since a model must read single sentences, too. A row's state is
+then reset, and the row moves back to the beginning of its sentence; it keeps that distance until
+it restarts again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from relmo.errors import ConfigError
-from relmo.tasks.lm.token_cache import Part
+from relmo.tasks.lm.token_cache import CorpusPart
 
 
 @dataclass(frozen=True)
@@ -30,29 +30,29 @@ class Window:
     inputs: NDArray[np.int64]
     """(2, T, R) word ids: forward, then backward, each in its own reading order."""
     targets: NDArray[np.int64]
-    """(2, T, R) the word that each input is followed by, in reading order."""
+    """(2, T, R) the word that follows each input in reading order."""
     counts: NDArray[np.bool_]
-    """(2, T, R) whether the target counts: not the boundary that always follows a boundary."""
+    """(2, T, R) whether the target counts; a boundary after a boundary does not."""
     keeps: NDArray[np.bool_]
-    """(2, R) whether the row reads on; else it begins anew, with its memory wiped."""
+    """(2, R) whether the row continues; if not, it restarts and its state is reset."""
 
 
 class Windows:
-    """All windows of a corpus, by step.
+    """The windows of a corpus by step.
 
     Args:
-        part: the corpus.
+        part: of a corpus.
         rows: R, over all processes.
         length: T.
         seed: of the shuffle.
-        rank: this process, which reads its own share of the rows.
-        world_size: processes.
-        spans: windows after which a row begins anew; rows take them in turn. None: never.
+        rank: of this process, which reads its own share of the rows.
+        world_size: number of processes.
+        spans: windows after which a row restarts; rows take them in turn. Empty: never.
     """
 
     def __init__(
         self,
-        part: Part,
+        part: CorpusPart,
         rows: int,
         length: int,
         seed: int = 0,
@@ -61,9 +61,9 @@ class Windows:
         spans: Sequence[int] = (),
     ) -> None:
         if rows < 1 or length < 1:
-            raise ConfigError(f"{rows} rows of {length} tokens; both numbers must be positive")
+            raise ConfigError(f"rows and length must be ≥ 1, got {rows} and {length}")
         if rows % world_size:
-            raise ConfigError(f"{rows} rows do not divide among {world_size} processes")
+            raise ConfigError(f"rows must be a multiple of the {world_size} processes, got {rows}")
         self.part, self.rows, self.length, self.seed = part, rows, length, seed
         self.row_tokens = len(part.tokens) // rows
         self.steps_per_epoch = (self.row_tokens - 1) // length
@@ -83,31 +83,31 @@ class Windows:
     def __getitem__(self, step: int) -> Window:
         epoch, k = divmod(step, self.steps_per_epoch)
         self._shuffle(epoch)
-        begun = self._begun(epoch, k)  # (2, R)
-        ways = np.array([1, -1], np.int64)[:, None]  # forward, backward
+        started = self._started(epoch, k)  # (2, R)
+        signs = np.array([1, -1], np.int64)[:, None]  # forward, backward
         first = self.mine * self.row_tokens  # (R,)
-        ends = np.stack([first, first + self.row_tokens - 1])  # (2, R) where each way sets out
-        back = self._to_sentence(ends + ways * begun * self.length)  # (2, R)
-        here = ends + ways * (k * self.length - back)  # (2, R)
+        ends = np.stack([first, first + self.row_tokens - 1])  # (2, R) where each direction starts
+        back = self._to_sentence(ends + signs * started * self.length)  # (2, R)
+        here = ends + signs * (k * self.length - back)  # (2, R)
         steps = np.arange(self.length + 1, dtype=np.int64)  # (T + 1,)
-        rows = self._at(here[..., None] + ways[..., None] * steps)  # (2, R, T + 1): quicker so
-        tokens = np.ascontiguousarray(rows.swapaxes(1, 2))  # (2, T + 1, R)
+        rows = self._at(here[..., None] + signs[..., None] * steps)  # (2, R, T + 1)
+        tokens = np.ascontiguousarray(rows.swapaxes(1, 2))  # (2, T + 1, R); faster than at once
         inputs, targets = tokens[:, :-1], tokens[:, 1:]
         counts = np.stack([targets[0] != 0, targets[1] != 1])  # <S> after </S>, </S> after <S>
-        return Window(inputs, targets, counts, begun != k)
+        return Window(inputs, targets, counts, started != k)
 
-    def _begun(self, epoch: int, k: int) -> NDArray[np.int64]:
-        """The step of this epoch at which each row last began anew, (2, R)."""
+    def _started(self, epoch: int, k: int) -> NDArray[np.int64]:
+        """The step of this epoch at which each row last restarted, (2, R)."""
         if self._spans is None:
             return np.zeros((2, len(self.mine)), np.int64)
         rng = np.random.default_rng((self.seed, epoch, 2))
-        chances = rng.random((2, self.rows))[:, self.mine]  # of all rows: any number of processes
+        chances = rng.random((2, self.rows))[:, self.mine]  # the same for any world size
         ages = (k + (chances * self._spans).astype(np.int64)) % self._spans
-        begun: NDArray[np.int64] = np.maximum(k - ages, 0)
-        return begun
+        started: NDArray[np.int64] = np.maximum(k - ages, 0)
+        return started
 
     def _to_sentence(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Steps back from (2, R) positions to where a sentence begins, 0 if it is out of sight."""
+        """Tokens from (2, R) positions back to the start of a sentence, 0 if beyond a window."""
         if self._spans is None:
             return np.zeros_like(positions)
         place, which = self._places(positions)  # (2, R) each
@@ -115,7 +115,7 @@ class Windows:
         away = np.arange(self.length) * np.array([-1, 1])[:, None, None]  # (2, 1, T)
         seen = (place[..., None] + away).clip(first[..., None], past[..., None] - 1)  # (2, R, T)
         begins = self.part.tokens[seen] == np.array([0, 1])[:, None, None]  # <S>; </S> backward
-        found: NDArray[np.int64] = begins.argmax(2)  # the nearest; 0 where there is none
+        found: NDArray[np.int64] = begins.argmax(2)  # the nearest; 0 if there is none
         return found
 
     def _shuffle(self, epoch: int) -> None:
@@ -133,7 +133,7 @@ class Windows:
         return ids
 
     def _places(self, positions: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Where positions of the shuffled stream stand in the corpus, and in which document."""
+        """Positions in the corpus of positions in the shuffled stream, and their documents."""
         turn = np.searchsorted(self._starts, positions.ravel(), side="right") - 1
         which = self._order[turn].reshape(positions.shape)
         offset = positions - self._starts[turn].reshape(positions.shape)

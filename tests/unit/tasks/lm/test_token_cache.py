@@ -242,7 +242,7 @@ def test_a_corpus_without_words_is_refused(text, workers, tmp_path):
 
 
 def test_no_files_at_all_are_refused(tmp_path):
-    with pytest.raises(TextError, match="no words to train on in no file at all"):
+    with pytest.raises(TextError, match="no words to train on in no files"):
         open_cache([], tmp_path, ALL)
 
 
@@ -300,7 +300,7 @@ def test_a_worker_that_dies_is_explained(tmp_path):
     run = [sys.executable, str(script)]
     done = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert "RelmoError: a worker that splits text died" in done.stderr
+    assert "RelmoError: a worker process that tokenizes text died" in done.stderr
     assert not list(tmp_path.glob("tokens-*"))
 
 

@@ -6,16 +6,18 @@ import numpy as np
 import pytest
 
 from relmo.errors import ConfigError
-from relmo.tasks.lm.token_cache import CacheSettings, Part, open_cache
+from relmo.tasks.lm.token_cache import CacheSettings, CorpusPart, open_cache
 from relmo.tasks.lm.windows import Window, Windows
 
 
-def part_of(*documents: list[int]) -> Part:
+def part_of(*documents: list[int]) -> CorpusPart:
     ends = np.cumsum([0, *map(len, documents)], dtype=np.int64)
-    return Part(np.array([i for document in documents for i in document], dtype=np.uint32), ends)
+    return CorpusPart(
+        np.array([i for document in documents for i in document], dtype=np.uint32), ends
+    )
 
 
-def random_part(num_documents=40, seed=0) -> Part:
+def random_part(num_documents=40, seed=0) -> CorpusPart:
     """Documents of one to four sentences, no word twice: a token's id says where it stands."""
     rng, word = np.random.default_rng(seed), iter(range(2, 10**6))
     documents = [
@@ -163,7 +165,7 @@ def test_processes_together_read_the_rows_of_one(world_size):
 SPANS = (5, 3, 1)
 
 
-def anew(part: Part | None = None, rows=9, length=8, seed=4) -> Windows:
+def anew(part: CorpusPart | None = None, rows=9, length=8, seed=4) -> Windows:
     return Windows(part or random_part(300), rows, length, seed, spans=SPANS)
 
 
@@ -224,7 +226,7 @@ def test_a_document_without_words_changes_nothing():
 def test_a_corpus_on_disk_is_read_the_same(tmp_path):
     (tmp_path / "text").write_text("\n\n".join(f"Document {i} . Its end ." for i in range(30)))
     mapped = open_cache([tmp_path / "text"], tmp_path, CacheSettings(held_out=0.0)).train
-    loaded = Part(np.array(mapped.tokens), mapped.documents)
+    loaded = CorpusPart(np.array(mapped.tokens), mapped.documents)
     assert same(Windows(mapped, 4, 5)[3], Windows(loaded, 4, 5)[3])
 
 
@@ -237,8 +239,8 @@ def test_a_corpus_that_just_fills_one_window_has_one_step():
     [
         (1, 4, "4 tokens are too few for 1 rows of 4 tokens each; use fewer rows or shorter"),
         (5, 1, "too few"),
-        (0, 3, "both numbers must be positive"),
-        (1, 0, "both numbers must be positive"),
+        (0, 3, "rows and length must be ≥ 1"),
+        (1, 0, "rows and length must be ≥ 1"),
     ],
 )
 def test_rows_that_the_corpus_cannot_fill_are_refused(rows, length, message):
@@ -252,5 +254,5 @@ def test_an_empty_corpus_is_refused():
 
 
 def test_rows_that_do_not_divide_among_processes_are_refused():
-    with pytest.raises(ConfigError, match="5 rows do not divide among 2 processes"):
+    with pytest.raises(ConfigError, match="rows must be a multiple of the"):
         Windows(random_part(), 5, 2, world_size=2)
