@@ -25,6 +25,7 @@ from relmo.config import Count, CountOrZero, DropoutRate, NonNegative, Settings
 from relmo.elmo import Elmo
 from relmo.elmo_layer import ElmoLayer
 from relmo.kernels.device import to_device
+from relmo.nn.scalar_mix import ScalarMix
 from relmo.tasks.static_vectors import StaticVectors
 from relmo.types import Layers
 
@@ -226,7 +227,7 @@ class TokenInput(nn.Module):
         self.elmo = elmo
         self.places = PLACES[settings.place] if elmo is not None else ()
         """Place of each mix."""
-        assert elmo is None or elmo.num_mixes == len(self.places)
+        assert elmo is None or len(elmo.mixes) == len(self.places)
 
     @property
     def width(self) -> int:
@@ -260,11 +261,12 @@ class TokenInput(nn.Module):
     def share_elmo_dropout(self, dropout: nn.Module) -> None:
         """Use this module for ELMo's dropout."""
         if self.elmo is not None:
-            self.elmo.dropout = dropout
+            self.elmo.add_module("dropout", dropout)
 
     def mixes(self) -> dict[str, dict[str, Any]]:
         """The learned shares of ELMo's layers and gamma, by place."""
-        mixes = () if self.elmo is None else self.elmo.scalar_mixes
+        modules = [] if self.elmo is None else self.elmo.modules()
+        mixes = [module for module in modules if isinstance(module, ScalarMix)]
         return {
             place: {"weights": mix.weights().tolist(), "gamma": mix.gamma.item()}
             for place, mix in zip(self.places, mixes, strict=True)
