@@ -75,7 +75,7 @@ def tune(name: str, parts: Parts, elmo: Elmo, options: argparse.Namespace) -> di
         own = f"model.name={elmo.config.name}-{name}"
         recipe = load_recipe("small", [*CHANGES, own, *options.set])
         run = Path(folder, "run")
-        pretrain(recipe, [text], run, init=elmo.files(), device=options.device)
+        pretrain(recipe, [text], run, init=elmo._files(), device=options.device)
         tuned = Elmo.from_pretrained(run / "model", device=options.device)
         found = tuned.lm.perplexity(documents, "zero")
         if options.keep is not None:

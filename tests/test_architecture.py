@@ -12,7 +12,6 @@ FLOORS = (
     {"text", "kernels", "vectors"},
     {"nn"},
     {"runtime"},
-    {"scoring"},
     {"weights", "language_model"},
     {"elmo"},
     {"elmo_layer", "train"},

@@ -75,7 +75,7 @@ def embed_lines(
             writer.append(record)
             tokens += len(record.tokens)
             replaced += "\ufffd" in record.text
-            words_cut += sum(map(elmo.is_cut, record.tokens))
+            words_cut += sum(map(elmo.runtime.is_cut, record.tokens))
         sentences = writer.done
         writer.finish()
     seconds = time.perf_counter() - start

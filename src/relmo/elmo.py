@@ -1,13 +1,14 @@
 """READ FIRST: text in, contextual vectors out.
 
-    elmo = Elmo.from_pretrained(folder)
-    elmo.embed([["The", "bank"]])      list of (L + 1, T, D): every layer of every token
-    elmo.encode(["The bank."])         (1, D): one vector per text
+    elmo = Elmo.from_pretrained("relmo-en-small")
+    elmo.embed([["The", "bank"]])            list of (L + 1, T, D): every layer of every token
+    elmo.encode(["The bank."])               (1, D): one vector per text
     elmo.sense_vectors([["The", "bank"]])    list of (T, P + L D): to compare a word's senses
+    elmo.lm.score([["The", "bank"]])         the two language models, where the softmax is stored
 
-The way of a sentence: words -> `WordMemo` (each distinct word through the char CNN once)
--> `BiLM.read` (two language models) -> layers without the boundaries. A sentence's vectors depend
-on that sentence and the model alone: state starts afresh for each, unless one is handed in.
+The way of a sentence: `text` makes words of it, `runtime` looks up or computes their token vectors
+and runs the two language models, and the layers come back without the boundaries. A sentence's
+vectors depend on that sentence and the model alone: each starts anew unless a state is given.
 """
 
 from __future__ import annotations
@@ -17,45 +18,58 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Literal, Self
+from typing import Literal, Self, cast, overload
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from relmo.config import CharCnnConfig, ElmoConfig, Start
+from relmo.config import ElmoConfig, Start
 from relmo.errors import ConfigError, TextError
 from relmo.kernels.cpu_products import Precision
-from relmo.kernels.device import to_device
 from relmo.language_model import LanguageModel
-from relmo.layers import LayerChoice, check_layers, check_one_layer, choose_layers
+from relmo.layers import (
+    LayerChoice,
+    OneLayer,
+    check_layers,
+    check_one_layer,
+    choose_layers,
+    sense_vectors,
+)
 from relmo.nn.bilm import BiLM, initialize
 from relmo.nn.lm_head import LmHead
 from relmo.progress import progress
-from relmo.runtime.choice import check_dtype, split_layers
 from relmo.runtime.pooling import Pooling, check_pooling, normalize, pool
-from relmo.runtime.reader import PrecisionChoice, Reader, check_precision
-from relmo.runtime.senses import sense_vectors
-from relmo.runtime.stream import BATCH_TOKENS, WINDOW_TOKENS, Stream
-from relmo.runtime.word_memo import WordMemo, words_that_fit
-from relmo.text.batches import index_words
-from relmo.text.characters import make_characters
+from relmo.runtime.runtime import (
+    AnyVectors,
+    PrecisionChoice,
+    Runtime,
+    check_dtype,
+    check_precision,
+    unpack_layers,
+)
 from relmo.text.lexicon import Lexicon
 from relmo.text.sentences import split_sentences
 from relmo.text.tokenize import make_tokenizer
-from relmo.text.words import Sentence, check_sentences, words_of
-from relmo.types import Batch, BiLmState, Layers, Token, VectorDtype, Vectors
+from relmo.text.words import Sentence, check_sentences, tokenized
+from relmo.types import BiLmState, Token, VectorDtype, Vectors
 from relmo.weights.find import read_model
 from relmo.weights.native import Native
 from relmo.weights.tensors import ModelFiles, Storage, build_bilm, tensors_of
 from relmo.weights.untrained import UNTRAINED, small_config
 
+HalfVectors = NDArray[np.float16]
 NOT_SHAPING = ("name", "licence", "training", "official")
 """Settings that change no vector."""
 
 
 class Elmo:
-    """A pretrained biLM with everything around it that turns text into vectors."""
+    """A pretrained biLM with everything around it that turns text into vectors.
+
+    `config` holds its settings, `bilm` the PyTorch module, `lexicon` its word list if it has one,
+    `tokenizer` what splits strings, and `runtime` the plumbing below this class.
+    """
 
     def __init__(
         self,
@@ -64,20 +78,14 @@ class Elmo:
         lm_head: Callable[[], dict[str, Tensor]] | None = None,
     ) -> None:
         self.config: ElmoConfig = bilm.config
-        self._lm_head = lm_head
-        self._lm: LanguageModel | None = None
-        self.bilm = bilm.eval().requires_grad_(False)  # ElmoLayer(finetune=True) thaws it
+        self.bilm = bilm.eval().requires_grad_(False)  # ElmoLayer(finetune=True) changes that
         self.lexicon = lexicon
         self.tokenizer = make_tokenizer(self.config.tokenizer)
-        tokens = self.config.tokens
-        self.characters = make_characters(tokens) if isinstance(tokens, CharCnnConfig) else None
-        if self.characters is None and lexicon is None:
-            raise ConfigError("a model with a word table needs its word list, vocab.txt")
-        self.reader = Reader(self.bilm)
-        known = words_that_fit(self.device, tokens.width)
-        self.memo = WordMemo(bilm.token_layer, self.spell, known, self.reader.token_vectors)
+        self.runtime = Runtime(self.bilm, lexicon)
+        self._lm_head = lm_head
+        self._lm: LanguageModel | None = None
 
-    # ── making and keeping ──────────────────────────────────────────────────────────────────
+    # ── load and save ───────────────────────────────────────────────────────────────────────────
 
     @classmethod
     def from_pretrained(
@@ -94,17 +102,18 @@ class Elmo:
             name: a folder, an installed model's name, or "relmo-untrained".
             precision: of the LSTMs' products, on a CPU: "float32" is exact, "bfloat16" and "int8"
                 are faster; "auto" is bfloat16 where the CPU has it, else float32.
-            device: where to run; a CUDA device if there is one, else the CPU, unless given.
-            start: "zero" or "stored", for a model that carries a start state; its own choice
-                unless given.
+            device: where to run; by default a CUDA device if there is one, else the CPU.
+            start: "zero" or "stored", the state before a sentence, for a model that stores one; the
+                model's own choice by default.
         """
         check_precision(precision)
         files = read_model(name)
-        elmo = cls(build_bilm(files), files.lexicon, files.lm_head)
+        bilm = build_bilm(files)
         if start is not None:
-            elmo.use_start(start)
+            bilm.start = _checked_start(start, files.config)
+        elmo = cls(bilm, files.lexicon, files.lm_head)
         elmo.to(device if device is not None else _best_device())
-        elmo.reader.use(precision)
+        elmo.runtime.fast.use_precision(precision)
         return elmo
 
     @classmethod
@@ -119,16 +128,16 @@ class Elmo:
         storage: Storage = "float32",
         shard_bytes: int | None = None,
     ) -> None:
-        """Write the model in relmo's native layout, with its softmax where it carries one.
+        """Write the model in relmo's native layout, with its softmax if it has one.
 
         Args:
-            folder: made if it is not there; a model that is there is replaced.
-            storage: "int8" takes a quarter of the room; matrices are rounded to 8 bits per row.
-            shard_bytes: a file of weights has this many bytes at most; None sets no bound.
+            folder: created if needed; a model in it is replaced.
+            storage: "int8" takes a quarter of the space; matrices are rounded to 8 bits per row.
+            shard_bytes: largest size of one file of weights; None sets no bound.
         """
-        Native().write(Path(folder), self.files(), shard_bytes, storage)
+        Native().write(Path(folder), self._files(), shard_bytes, storage)
 
-    def files(self) -> ModelFiles:
+    def _files(self) -> ModelFiles:
         """The model as formats take it."""
         return ModelFiles(self.config, dict(tensors_of(self.bilm)), self.lexicon, self._lm_head)
 
@@ -144,32 +153,40 @@ class Elmo:
         return digest.hexdigest()
 
     def to(self, device: str | torch.device) -> Self:
-        """Move the model; gives itself back."""
-        self.bilm.to(device)
+        """Move the model to a device; returns itself."""
+        self.runtime.to(device)
         self._lm = None
-        self.memo.hold(words_that_fit(self.device, self.config.tokens.width))
         return self
 
-    def use_start(self, start: Start) -> None:
-        """Choose the state before a sentence."""
-        known = ("zero", "stored") if self.config.has_start_state else ("zero",)
-        if start not in known:
-            has = "'zero' and 'stored'" if len(known) == 2 else "'zero' alone"
-            raise ConfigError(f"start is {start!r}; this model has {has}")
-        self.bilm.start = start
+    # ── properties ──────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def width(self) -> int:
+        """D, the width of a token's vector: both directions together."""
+        return self.config.width
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model runs."""
+        return self.runtime.device
+
+    @property
+    def precision(self) -> Precision:
+        """Precision of the LSTMs' products."""
+        return self.runtime.fast.precision
 
     @property
     def has_lm(self) -> bool:
-        """Whether the model carries its softmax, so that `lm` can be asked."""
+        """Whether the model stores its softmax, so that `lm` can be used."""
         return self._lm_head is not None and self.lexicon is not None
 
     @property
     def lm(self) -> LanguageModel:
-        """The two language models with their softmax, where the model carries it."""
+        """The two language models with their softmax, if the model stores it."""
         if self._lm_head is None or self.lexicon is None:
             raise ConfigError(
-                "this model carries no softmax (lm_head.safetensors, vocab.txt): it embeds, but "
-                "cannot score or fill in words"
+                "this model has no softmax (lm_head.safetensors, vocab.txt): it can embed, but not "
+                "score or fill in words"
             )
         if self._lm is None:
             tensors = self._lm_head()
@@ -177,18 +194,8 @@ class Elmo:
                 head = LmHead(*tensors["weight"].shape)
             head.load_state_dict(tensors, assign=True)
             head = head.to(self.device).requires_grad_(False)
-            self._lm = LanguageModel(self.bilm, head, self.lexicon, self.memo.vectors)
+            self._lm = LanguageModel(self.runtime, head, self.lexicon)
         return self._lm
-
-    @property
-    def precision(self) -> Precision:
-        """Of the LSTMs' products."""
-        return self.reader.precision
-
-    @property
-    def device(self) -> torch.device:
-        """Where the model runs."""
-        return next(self.bilm.parameters()).device
 
     def __repr__(self) -> str:
         count = sum(p.numel() for p in self.bilm.parameters())
@@ -198,16 +205,11 @@ class Elmo:
         where = f"{self.device} in {self.precision}"
         return f"Elmo({name}, {shape}, {count / 1e6:.1f} M parameters, {where}{note})"
 
-    # ── text ────────────────────────────────────────────────────────────────────────────────
+    # ── text ────────────────────────────────────────────────────────────────────────────────────
 
     def tokens(self, text: str) -> list[Token]:
         """Tokens of a text with their character offsets, by the model's own tokenizer."""
         return self.tokenizer.tokens(text)
-
-    def words(self, sentences: Iterable[Sentence]) -> Iterator[list[str]]:
-        """The words of each sequence: strings split by the tokenizer, token lists checked."""
-        check_sentences(sentences)
-        return (words_of(each, i, self.tokenizer) for i, each in enumerate(sentences))
 
     def sentences(self, lines: Iterable[str]) -> list[list[str]]:
         """The sentences of a document's lines, each as the words of the model's own tokenizer."""
@@ -217,29 +219,29 @@ class Elmo:
             for start, end in split_sentences(line)
         ]
 
-    def spell(self, words: Sequence[str]) -> Tensor:
-        """Ids of words on the model's device: (U, C) characters, or (U,) rows of the table."""
-        if self.characters is not None:
-            ids = self.characters.spell(words)
-        else:
-            assert self.lexicon is not None
-            ids = self.lexicon.rows(words)
-        return to_device(ids, self.device)
+    # ── vectors ─────────────────────────────────────────────────────────────────────────────────
 
-    def is_cut(self, word: str) -> bool:
-        """Whether the word is longer than the model's character limit, so that its end is lost."""
-        return self.characters is not None and self.characters.is_cut(word)
+    @overload
+    def embed(
+        self,
+        sentences: Iterable[Sentence],
+        *,
+        layers: LayerChoice = "all",
+        dtype: Literal["float32"] = "float32",
+        batch_tokens: int | None = None,
+        show_progress_bar: bool = False,
+    ) -> list[Vectors]: ...
 
-    def batch(self, sentences: Sequence[Sequence[str]]) -> Batch:
-        """Tokenised sentences as `bilm` takes them, boundaries added: the way to gradients."""
-        found = index_words(sentences)
-        return Batch(
-            words=self.spell(found.words),
-            index=to_device(found.index, self.device),
-            lengths=torch.from_numpy(found.lengths),
-        )
-
-    # ── vectors ─────────────────────────────────────────────────────────────────────────────
+    @overload
+    def embed(
+        self,
+        sentences: Iterable[Sentence],
+        *,
+        layers: LayerChoice = "all",
+        dtype: Literal["float16"],
+        batch_tokens: int | None = None,
+        show_progress_bar: bool = False,
+    ) -> list[HalfVectors]: ...
 
     def embed(
         self,
@@ -249,20 +251,43 @@ class Elmo:
         dtype: VectorDtype = "float32",
         batch_tokens: int | None = None,
         show_progress_bar: bool = False,
-    ) -> list[Vectors]:
+    ) -> list[Vectors] | list[HalfVectors]:
         """Vectors of each token of each sentence, in order.
 
         Args:
             sentences: token lists, or strings: one sequence each.
-            layers: "all" gives (L + 1, T, D) per sentence; "mean", "top" or a number give (T, D).
-            dtype: of the vectors; "float16" halves their room and what leaves a GPU.
-            batch_tokens: padded tokens per batch; what suits the device unless given.
+            layers: "all" gives (L + 1, T, D) per sentence; "mean", "top", "bottom" (the mean of
+                layers 0 and 1) or a layer number give (T, D).
+            dtype: of the vectors; "float16" halves their size and what leaves a GPU.
+            batch_tokens: padded tokens per batch; by default what suits the device.
             show_progress_bar: on standard error.
         """
         check_sentences(sentences)
         items = list(sentences)
-        stream = self.embed_stream(items, layers=layers, dtype=dtype, batch_tokens=batch_tokens)
-        return list(progress(stream, len(items), "sentences", show_progress_bar))
+        stream = self._stream(items, layers, dtype, batch_tokens)
+        return _collect(stream, len(items), show_progress_bar)
+
+    @overload
+    def embed_stream(
+        self,
+        sentences: Iterable[Sentence],
+        *,
+        layers: LayerChoice = "all",
+        dtype: Literal["float32"] = "float32",
+        batch_tokens: int | None = None,
+        batch_sentences: int | None = None,
+    ) -> Iterator[Vectors]: ...
+
+    @overload
+    def embed_stream(
+        self,
+        sentences: Iterable[Sentence],
+        *,
+        layers: LayerChoice = "all",
+        dtype: Literal["float16"],
+        batch_tokens: int | None = None,
+        batch_sentences: int | None = None,
+    ) -> Iterator[HalfVectors]: ...
 
     def embed_stream(
         self,
@@ -272,12 +297,23 @@ class Elmo:
         dtype: VectorDtype = "float32",
         batch_tokens: int | None = None,
         batch_sentences: int | None = None,
-    ) -> Iterator[Vectors]:
-        """Like embed, lazily: a window of sentences at a time is held, and results keep order."""
+    ) -> Iterator[Vectors] | Iterator[HalfVectors]:
+        """Like `embed`, lazily: a window of sentences at a time is held, and results keep order."""
+        return self._stream(sentences, layers, dtype, batch_tokens, batch_sentences)
+
+    def _stream(
+        self,
+        sentences: Iterable[Sentence],
+        layers: LayerChoice,
+        dtype: VectorDtype,
+        batch_tokens: int | None,
+        batch_sentences: int | None = None,
+    ) -> Iterator[AnyVectors]:
         check_layers(layers, self.config.num_layers)
         check_dtype(dtype)
         choose = partial(choose_layers, layers=layers)
-        return self._stream(sentences, choose, dtype, batch_tokens, batch_sentences)
+        words = tokenized(sentences, self.tokenizer)
+        return self.runtime.stream(words, choose, dtype, batch_tokens, batch_sentences)
 
     def sense_vectors(
         self,
@@ -287,64 +323,88 @@ class Elmo:
         batch_tokens: int | None = None,
         show_progress_bar: bool = False,
     ) -> list[Vectors]:
-        """Vectors (T, P + L D) whose cosines tell the senses of a word apart: see nn/senses.py.
+        """Vectors (T, P + L D) whose cosines tell the senses of a word apart.
 
-        For comparing places where one word stands. Arguments are those of `embed`.
+        For comparing places where the same word stands: see `relmo.layers.sense_vectors`. Arguments
+        are those of `embed`.
         """
         check_sentences(sentences)
         check_dtype(dtype)
         items = list(sentences)
-        stream = self._stream(items, sense_vectors, dtype, batch_tokens)
-        return list(progress(stream, len(items), "sentences", show_progress_bar))
-
-    def _stream(
-        self,
-        sentences: Iterable[Sentence],
-        choose: Callable[[Tensor], Tensor],
-        dtype: VectorDtype,
-        batch_tokens: int | None,
-        batch_sentences: int | None = None,
-    ) -> Iterator[Vectors]:
-        """What `choose` makes of the layers (L + 1, B, T, D) of batches, sentence by sentence."""
-        kind = "cpu" if self.device.type == "cpu" else "cuda"
-        tokens = BATCH_TOKENS[kind] if batch_tokens is None else batch_tokens
-        stream = Stream(lambda batch: self.layers(batch)[0].values, choose, dtype)
-        window = max(WINDOW_TOKENS[kind], tokens)
-        return stream.vectors(self.words(sentences), tokens, window, batch_sentences)
+        words = tokenized(items, self.tokenizer)
+        stream = self.runtime.stream(words, sense_vectors, dtype, batch_tokens)
+        return _collect(stream, len(items), show_progress_bar)
 
     def read(
         self, sentences: Sequence[Sentence], state: BiLmState | None = None
     ) -> tuple[list[Vectors], BiLmState]:
         """Vectors (L + 1, T, D) of one batch, and the state after it.
 
-        For running text: hand the state in again, and each row reads on where it stopped. Without
-        a state every sentence starts afresh.
+        For running text: pass the state in again, and each row reads on where it stopped. Without a
+        state every sentence starts anew.
         """
-        words = list(self.words(sentences))
-        found, state = self.layers(words, state)
-        return split_layers(found.values, words), state
+        words = list(tokenized(sentences, self.tokenizer))
+        found, state = self.runtime.layers(words, state)
+        return unpack_layers(found.values, words), state
 
-    @torch.no_grad()
-    def layers(
-        self, sentences: Sequence[Sequence[str]], state: BiLmState | None = None
-    ) -> tuple[Layers, BiLmState]:
-        """All layers of one batch of token lists as tensors, boundaries and padding included."""
-        found = index_words(sentences)
-        vectors = self.memo.vectors(found.words)  # (U, P)
-        x = vectors[to_device(found.index, vectors.device)]  # (B, T, P)
-        return self.reader.read(x, torch.from_numpy(found.lengths), state)
+    @overload
+    def encode(
+        self,
+        texts: str | Sequence[str],
+        *,
+        layers: OneLayer | None = None,
+        pooling: Pooling = "mean",
+        batch_size: int = 32,
+        normalize_embeddings: bool = False,
+        show_progress_bar: bool | None = None,
+        convert_to_numpy: Literal[True] = True,
+        convert_to_tensor: Literal[False] = False,
+        layer: OneLayer | None = None,
+    ) -> Vectors: ...
+
+    @overload
+    def encode(
+        self,
+        texts: str | Sequence[str],
+        *,
+        layers: OneLayer | None = None,
+        pooling: Pooling = "mean",
+        batch_size: int = 32,
+        normalize_embeddings: bool = False,
+        show_progress_bar: bool | None = None,
+        convert_to_numpy: bool = True,
+        convert_to_tensor: Literal[True],
+        layer: OneLayer | None = None,
+    ) -> Tensor: ...
+
+    @overload
+    def encode(
+        self,
+        texts: str | Sequence[str],
+        *,
+        layers: OneLayer | None = None,
+        pooling: Pooling = "mean",
+        batch_size: int = 32,
+        normalize_embeddings: bool = False,
+        show_progress_bar: bool | None = None,
+        convert_to_numpy: bool,
+        convert_to_tensor: bool = False,
+        layer: OneLayer | None = None,
+    ) -> Vectors | Tensor | list[Tensor]: ...
 
     def encode(
         self,
         texts: str | Sequence[str],
         *,
-        layer: Literal["mean", "top"] | int = "mean",
+        layers: OneLayer | None = None,
         pooling: Pooling = "mean",
         batch_size: int = 32,
         normalize_embeddings: bool = False,
         show_progress_bar: bool | None = None,
+        convert_to_numpy: bool = True,
         convert_to_tensor: bool = False,
-    ) -> Vectors | Tensor:
+        layer: OneLayer | None = None,
+    ) -> Vectors | Tensor | list[Tensor]:
         """One vector per text, (N, D); (D,) for a single string.
 
         A text of several sentences is split, each sentence is embedded alone, and all their tokens
@@ -352,40 +412,57 @@ class Elmo:
 
         Args:
             texts: one string or many.
-            layer: "mean" of all layers, "top", or a layer's number.
+            layers: "mean" of all layers (the default), "top", "bottom", or a layer number.
             pooling: how the tokens of a text become one vector.
             batch_size: sentences per batch at most.
-            normalize_embeddings: scale each vector to length one.
+            normalize_embeddings: scale each vector to unit length.
             show_progress_bar: on standard error; None shows none.
-            convert_to_tensor: give a torch tensor on the model's device instead of numpy.
+            convert_to_numpy: return a numpy array; False returns a list of tensors.
+            convert_to_tensor: return one torch tensor on the model's device instead.
+            layer: another name for `layers`.
         """
-        check_one_layer(layer, self.config.num_layers)
+        if layers is not None and layer is not None:
+            raise ConfigError("give layers or layer, not both: they mean the same")
+        choice: OneLayer = next((c for c in (layers, layer) if c is not None), "mean")
+        check_one_layer(choice, self.config.num_layers)
         check_pooling(pooling)
         many = [texts] if isinstance(texts, str) else list(texts)
         parts = [_sentences_of(text, number) for number, text in enumerate(many)]
-        stream = self.embed_stream(
-            (sentence for text in parts for sentence in text),
-            layers=layer,
-            batch_sentences=batch_size,
-        )
+        sentences = [sentence for text in parts for sentence in text]
+        stream = self.embed_stream(sentences, layers=choice, batch_sentences=batch_size)
         result = np.zeros((len(many), self.config.width), dtype=np.float32)  # (N, D)
         pairs = zip(result, parts, strict=True)
-        for row, sentences in progress(pairs, len(many), "texts", bool(show_progress_bar)):
-            tokens = [next(stream) for _ in sentences]  # each (T, D)
+        for row, own in progress(pairs, len(many), "texts", bool(show_progress_bar)):
+            tokens = [next(stream) for _ in own]  # each (T, D)
             row[:] = pool(np.concatenate(tokens) if tokens else result[:0], pooling)
         if normalize_embeddings:
             result = normalize(result)
-        result = result[0] if isinstance(texts, str) else result
-        return torch.from_numpy(result).to(self.device) if convert_to_tensor else result
+        found = result[0] if isinstance(texts, str) else result
+        if convert_to_numpy and not convert_to_tensor:
+            return found
+        tensor = torch.from_numpy(found).to(self.device)
+        return tensor if convert_to_tensor or isinstance(texts, str) else list(tensor)
+
+
+def _collect(stream: Iterator[AnyVectors], total: int, show: bool) -> list[Vectors]:
+    found = progress(stream, total, "sentences", show) if show else stream
+    return cast("list[Vectors]", list(found))
 
 
 def _sentences_of(text: str, number: int) -> list[str]:
     if not isinstance(text, str):
         raise TextError(
-            f"text {number} is {type(text).__name__}; encode takes strings (for token lists use "
-            f"embed)"
+            f"expected strings, got {type(text).__name__} as text {number}; for token lists use "
+            f"embed"
         )
     return [text[start:end] for start, end in split_sentences(text)]
+
+
+def _checked_start(start: Start, config: ElmoConfig) -> Start:
+    known = ("zero", "stored") if config.has_start_state else ("zero",)
+    if start not in known:
+        raise ConfigError(f"unknown start {start!r}; this model has {' and '.join(known)}")
+    return start
 
 
 def _best_device() -> torch.device:

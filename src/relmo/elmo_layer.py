@@ -1,4 +1,8 @@
-"""ELMo inside a PyTorch model: sentences -> learned mixes of the layers, and a mask."""
+"""ELMo inside a PyTorch model: sentences -> learned mixes of the layers, and a mask.
+
+The layer that relmo's own tasks use. Frozen, it looks words up in the model's memo and runs the
+fast engines; fine-tuned on a GPU it runs the kernels of pretraining.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +15,11 @@ from torch import Tensor, nn
 from relmo.elmo import Elmo
 from relmo.errors import ConfigError
 from relmo.nn.scalar_mix import ScalarMix
-from relmo.runtime.tuning import tuned_layers
-from relmo.text.words import Sentence
+from relmo.text.words import Sentence, tokenized
 from relmo.types import Layers
+
+LayerSource = Callable[[Sequence[tuple[str, ...]]], Tensor]
+"""Sentences -> their layers (L + 1, B, T, D) without boundaries, zero past a sentence's end."""
 
 
 class ElmoLayer(nn.Module):
@@ -24,15 +30,12 @@ class ElmoLayer(nn.Module):
         mixes: how many mixes to learn, for instance one for a task's input and one for its output.
         dropout: on each mixed vector, in training.
         l2: lambda on the mixes' weights; add `penalty()` to the task's loss.
-        layer_norm: normalise layers before mixing. The statistics are those of the whole batch, so
-            a sentence's vectors then depend on its batch: off unless asked for.
-        finetune: train the biLM too. Else it is frozen, `parameters()` and `state_dict()` are the
-            mixes' alone, and each distinct word is looked up in the model's memo.
-        layers: mix all layers, or scale the top one.
+        layer_norm: normalize layers before mixing. The statistics are those of the whole batch, so
+            a sentence's vectors then depend on its batch: off by default.
+        finetune: train the biLM too. Otherwise it is frozen, `parameters()` and `state_dict()` are
+            the mixes' alone, and each distinct word is looked up in the model's memo.
+        layers: "mix" learns the weights of all layers, "top" uses the top layer alone.
     """
-
-    layers_from: Callable[[Sequence[tuple[str, ...]]], Tensor] | None = None
-    """Cached layers (L + 1, B, T, D) of sentences; None computes them."""
 
     def __init__(
         self,
@@ -46,55 +49,69 @@ class ElmoLayer(nn.Module):
     ) -> None:
         super().__init__()
         if mixes < 1:
-            raise ConfigError(f"mixes is {mixes}; at least one is needed")
-        self._elmo = elmo  # no nn.Module, so its parameters are not ours
+            raise ConfigError(f"mixes must be an integer ≥ 1, got {mixes}")
+        if layers not in ("mix", "top") or (layers == "top" and layer_norm):
+            raise ConfigError(f"layers must be mix, or top without layer_norm, got {layers!r}")
+        self._elmo = elmo  # not an nn.Module, so its parameters are not ours
         self.width = elmo.config.width
-        self.num_mixes = mixes
-        self.l2 = l2
-        self._first = 0 if layers == "mix" else elmo.config.num_layers - 1
-        mixed = elmo.config.num_layers - self._first
-        self.mixes = nn.ModuleList(ScalarMix(mixed, layer_norm=layer_norm) for _ in range(mixes))
-        self.dropout: nn.Module = nn.Dropout(dropout)
+        self.l2, self.layers, self.has_layer_norm = l2, layers, layer_norm
+        num_layers = elmo.config.num_layers if layers == "mix" else 1
+        self.mixes = nn.ModuleList(ScalarMix(num_layers, layer_norm) for _ in range(mixes))
+        self.dropout = nn.Dropout(dropout)
         self.bilm = elmo.bilm.requires_grad_(True) if finetune else None
+        self.layers_from: LayerSource | None = None
+        """Where a frozen model's layers come from instead of the model: a cache of them, say."""
         if finetune:
-            elmo.memo.clear()  # what it knows of the frozen weights is over
+            elmo.runtime.memo.clear()  # its vectors are those of the frozen weights
         self.mixes.to(elmo.device)
-
-    @property
-    def scalar_mixes(self) -> list[ScalarMix]:
-        """The mixes, by number."""
-        return cast("list[ScalarMix]", list(self.mixes))
-
-    def read(self, sentences: Sequence[Sequence[str]]) -> Layers:
-        """Layers (L + 1, B, T, D) of words, without boundaries, and their mask (B, T)."""
-        T = max(map(len, sentences), default=0)
-        lengths = torch.tensor([len(words) for words in sentences], dtype=torch.long)
-        mask = (torch.arange(T) < lengths[:, None]).to(self._elmo.device)  # (B, T)
-        if self.layers_from is not None:
-            return Layers(self.layers_from([tuple(words) for words in sentences]), mask)
-        if self.bilm is not None and any(p.requires_grad for p in self.bilm.parameters()):
-            found = tuned_layers(self.bilm, self._elmo.batch(sentences))
-        else:
-            found = self._elmo.layers(sentences)[0]
-        return Layers(found.values[:, :, 1:-1] * mask[..., None], mask)
-
-    def mixed(self, layers: Layers, number: int = 0) -> Tensor:
-        """Mix `number` of these layers, (B, T, D), zero past a sentence's end."""
-        values = Layers(layers.values[self._first :], layers.mask)
-        vectors: Tensor = self.dropout(self.mixes[number](values) * layers.mask.unsqueeze(-1))
-        return vectors
 
     def forward(self, sentences: Sequence[Sentence]) -> tuple[list[Tensor], Tensor]:
         """Mixed vectors, one (B, T, D) per mix, zero past a sentence's end, and the mask (B, T)."""
-        layers = self.read(list(self._elmo.words(sentences)))
-        return [self.mixed(layers, number) for number in range(self.num_mixes)], layers.mask
+        words = list(tokenized(sentences, self._elmo.tokenizer))
+        if not self.has_layer_norm:
+            layers = self.read(words)
+            return [self.mixed(layers, number) for number in range(len(self.mixes))], layers.mask
+        layers = self._layers(words)  # as in the original, statistics include the boundaries
+        mask = layers.word_mask  # (B, T)
+        mixed = [mix(layers)[:, 1:-1] * mask.unsqueeze(-1) for mix in self.mixes]  # (B, T, D)
+        return [self.dropout(vectors) for vectors in mixed], mask
+
+    def read(self, sentences: Sequence[Sequence[str]]) -> Layers:
+        """Layers of the words, boundaries left out; with gradients if the biLM is fine-tuned."""
+        if self.layers_from is not None and self.bilm is None:
+            values = self.layers_from([tuple(words) for words in sentences])  # (L + 1, B, T, D)
+            lengths = torch.tensor([len(words) for words in sentences])
+            mask = torch.arange(values.shape[2]) < lengths.unsqueeze(1)  # (B, T)
+            return Layers(values, mask.to(values.device))
+        layers = self._layers(sentences)
+        mask = layers.word_mask  # (B, T)
+        return Layers(layers.values[:, :, 1:-1] * mask.unsqueeze(-1), mask)  # (L + 1, B, T, D)
+
+    def mixed(self, layers: Layers, number: int = 0) -> Tensor:
+        """One mix of layers as `read` returns them, with dropout in training, (B, T, D)."""
+        if self.layers == "top":
+            layers = Layers(layers.values[-1:], layers.mask)
+        mixed: Tensor = self.dropout(self.mixes[number](layers))
+        return mixed
 
     def penalty(self) -> Tensor:
         """Lambda times the squared norm of all mixes' weights: a part of the loss."""
-        return self.l2 * torch.stack([mix.penalty() for mix in self.scalar_mixes]).sum()
+        return self.l2 * torch.stack([mix.penalty() for mix in self._mixes()]).sum()
+
+    def _mixes(self) -> list[ScalarMix]:
+        return cast("list[ScalarMix]", list(self.mixes))
+
+    def _layers(self, sentences: Sequence[Sequence[str]]) -> Layers:
+        """All layers, boundaries included."""
+        runtime = self._elmo.runtime
+        if self.bilm is None:
+            return runtime.layers(sentences)[0]
+        batch = runtime.batch(sentences)
+        vectors = self.bilm.token_layer(batch.words)  # (U, P)
+        return self.bilm.read_padded(vectors[batch.index], batch.lengths)
 
     def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> Self:
-        """Let `.to(device)` take a frozen biLM along; its float32 is not ours to change."""
+        """Let `.to(device)` move a frozen biLM too; its float32 is not ours to change."""
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
-        self._elmo.to(self.scalar_mixes[0].gamma.device)
+        self._elmo.to(self._mixes()[0].gamma.device)
         return self

@@ -1,14 +1,20 @@
-"""A model's two language models, where it carries its softmax: score, fill in, measure.
+"""The two language models of a biLM with their softmax: score, fill in, measure perplexity.
 
-elmo.lm.score([["The", "bank", "raised", "rates", "."]])
-elmo.lm.substitutes(["The", "bank", "raised", "rates", "."], 1)
+    elmo.lm.score([["The", "bank", "raised", "rates", "."]])
+    elmo.lm.substitutes(["The", "bank", "raised", "rates", "."], 1)
+    elmo.lm.perplexity(documents)
+
+Perplexity, as relmo defines it: targets of the forward model are a sentence's words and its end, of
+the backward model its words and its beginning; words outside the vocabulary are scored as <UNK>.
+State is carried through a document, or starts anew with each sentence.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import get_args
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from typing import Literal, get_args
 
 import numpy as np
 import torch
@@ -16,13 +22,26 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from relmo.errors import ConfigError, TextError
-from relmo.nn.bilm import BiLM
+from relmo.kernels.device import to_device
+from relmo.kernels.packing import pack
 from relmo.nn.lm_head import LmHead, log_uniform
-from relmo.runtime.pair import read_pair
-from relmo.scoring import Perplexity, Scorer, ScoreStart, Text
+from relmo.runtime.runtime import FastBiLM, Runtime
 from relmo.text.characters import BEGIN_SENTENCE, END_SENTENCE
 from relmo.text.lexicon import UNKNOWN, Lexicon
 from relmo.text.words import check_sentences
+from relmo.types import BiLmState
+
+ScoreStart = Literal["carried", "stored", "zero"]
+TokenIds = NDArray[np.int64]
+"""Ids of one document or sentence, boundaries included: 0 begins a sentence, 1 ends it."""
+BATCH_TOKENS = 16 * 8192
+"""Padded tokens scored at once."""
+MAX_ROWS = 16_384
+"""Texts read side by side at most: a GPU kernel starts no more."""
+SOFTMAX_ROWS = 1024
+"""Targets whose softmax is held at once."""
+WINDOW = 64
+"""Tokens of each text read at once."""
 
 
 @dataclass(frozen=True)
@@ -40,25 +59,35 @@ class Score:
         return float(self.forward.sum() + self.backward.sum()) / 2
 
 
+@dataclass(frozen=True)
+class Perplexity:
+    """How well a text is predicted; `mean` is the arithmetic mean of the two directions."""
+
+    forward: float
+    backward: float
+    mean: float
+    tokens: int
+    """Targets of one direction."""
+    unknown_rate: float
+    """Share of the words that are outside the vocabulary."""
+
+    def to_dict(self) -> dict[str, float]:
+        """The values as JSON has them."""
+        return asdict(self)
+
+
 class LanguageModel:
     """Both directions with their shared softmax.
 
     Args:
-        bilm: the model.
+        runtime: the model.
         head: its softmax.
         lexicon: the softmax's words.
-        token_vectors: words -> (U, P).
     """
 
-    def __init__(
-        self,
-        bilm: BiLM,
-        head: LmHead,
-        lexicon: Lexicon,
-        token_vectors: Callable[[Sequence[str]], Tensor],
-    ) -> None:
-        self.bilm, self.head, self.lexicon = bilm, head.eval(), lexicon
-        self.token_vectors = token_vectors
+    def __init__(self, runtime: Runtime, head: LmHead, lexicon: Lexicon) -> None:
+        self.runtime, self.head, self.lexicon = runtime, head.eval(), lexicon
+        self.bilm = runtime.bilm
 
     def score(self, sentences: Sequence[Sequence[str]]) -> list[Score]:
         """Log-probabilities of each sentence's words, from the model's start state."""
@@ -75,15 +104,15 @@ class LanguageModel:
     ) -> Perplexity:
         """Perplexity of documents, each a list of sentences, each a list of words.
 
-        A sentence without words is left out, and so is a boundary that stands among the words.
+        Empty sentences are skipped, and so are boundary markers among the words.
         """
         if start not in get_args(ScoreStart):
-            raise ConfigError(f"start is {start!r}; choose {', '.join(get_args(ScoreStart))}")
+            raise ConfigError(f"unknown start {start!r}; choose {', '.join(get_args(ScoreStart))}")
         if start == "stored" and not self.bilm.config.has_start_state:
             raise ConfigError("this model has no stored start state; choose 'zero' or 'carried'")
         texts, scorer = self._numbered(map(_without_boundaries, documents))
         if not any(map(len, texts)):
-            raise TextError("there are no words to score")
+            raise TextError("the text contains no words to score")
         return scorer.perplexity(texts, start)
 
     @torch.no_grad()
@@ -92,15 +121,18 @@ class LanguageModel:
     ) -> list[tuple[str, float]]:
         """The k words that fit best at a position, by what stands before it and after it.
 
-        The word that stands there is not looked at. The score of a word is
+        The word at the position itself is not used. The score of a word is
         log p(word | left) + log p(word | right) - log p(word): what both sides say together, where
         the last, by the word's rank, keeps words that are merely frequent from being counted twice.
         """
         check_words(sentence)
         if k < 1:
-            raise ConfigError(f"k is {k}; ask for 1 word or more")
+            raise ConfigError(f"k must be an integer ≥ 1, got {k}")
         if not 0 <= position < len(sentence):
-            raise TextError(f"position {position} of {len(sentence)} words; count from 0")
+            raise TextError(
+                f"position must be from 0 to {len(sentence) - 1} in a sentence of "
+                f"{len(sentence)} words, got {position}"
+            )
         bounded = [BEGIN_SENTENCE, *sentence, END_SENTENCE]
         before, after = bounded[: position + 1], bounded[position + 2 :][::-1]
         scores = self._next_word(before, 0) + self._next_word(after, 1)  # (V,)
@@ -113,14 +145,16 @@ class LanguageModel:
 
     def _next_word(self, words: Sequence[str], direction: int) -> Tensor:
         """Log-probabilities (V,) of what one direction expects after words in its reading order."""
-        vectors = self.token_vectors(words)  # (T, P)
-        x = vectors.unsqueeze(1).expand(2, -1, 1, -1)  # (2, T, 1, P), the other one is not used
-        stacks = self.bilm.forward_lstm, self.bilm.backward_lstm
-        layers, _ = read_pair(*stacks, x, self.bilm.start_state(1))
-        log_probabilities = self.head.log_probabilities(layers[-1][direction, -1])  # (1, V)
+        vectors = self.runtime.memo.vectors(words)  # (T, P)
+        rows = vectors.expand(2, -1, -1)  # (2, T, P); the other direction is not used
+        packing = pack(torch.tensor([len(words)]))
+        outputs, _ = self.runtime.fast.read_packed(rows, packing, self.bilm.start_state(1))
+        log_probabilities = self.head.log_probabilities(outputs[-1][direction][-1:])  # (1, V)
         return log_probabilities[0]
 
-    def _numbered(self, documents: Iterable[Sequence[Sequence[str]]]) -> tuple[list[Text], Scorer]:
+    def _numbered(
+        self, documents: Iterable[Sequence[Sequence[str]]]
+    ) -> tuple[list[TokenIds], Scorer]:
         """Documents as ids of their own distinct words, and a scorer of these ids."""
         id_of = {BEGIN_SENTENCE: 0, END_SENTENCE: 1, UNKNOWN: 2}
         texts = []
@@ -133,22 +167,147 @@ class LanguageModel:
         words = list(id_of)
         rows = self.lexicon.rows(words)
         scorer = Scorer(
-            self.bilm,
+            self.runtime.fast,
             self.head,
-            lambda ids: self.token_vectors([words[i] for i in ids]),
+            lambda ids: self.runtime.memo.vectors([words[i] for i in ids]),
             lambda ids: rows[ids],
         )
         return texts, scorer
 
 
+class Scorer:
+    """Scores texts of ids.
+
+    Args:
+        bilm: the model.
+        head: its softmax.
+        token_vectors: ids of distinct words -> (U, P), on the model's device.
+        target_of: ids -> rows of the softmax.
+    """
+
+    def __init__(
+        self,
+        bilm: FastBiLM,
+        head: LmHead,
+        token_vectors: Callable[[TokenIds], Tensor],
+        target_of: Callable[[TokenIds], TokenIds],
+    ) -> None:
+        self.fast, self.head = bilm, head
+        self.token_vectors, self.target_of = token_vectors, target_of
+
+    def perplexity(
+        self, documents: Iterable[TokenIds], start: ScoreStart = "carried"
+    ) -> Perplexity:
+        """Perplexity of documents; state as `start` says."""
+        texts = list(documents)
+        if start != "carried":
+            texts = [sentence for document in texts for sentence in sentences_of(document)]
+        totals, count, words, unknown = np.zeros(2), 0, 0, 0
+        for batch in _batches(texts):
+            losses, counts = self.losses(batch, start)
+            totals += (losses * counts).sum((1, 2))
+            count += int(counts[0].sum())
+        for text in texts:
+            inner = text[text > 1]
+            words += len(inner)
+            unknown += int((self.target_of(inner) == self.target_of(np.array([2]))[0]).sum())
+        forward, backward = np.exp(totals / max(count, 1))
+        return Perplexity(
+            forward=float(forward),
+            backward=float(backward),
+            mean=float(forward + backward) / 2,
+            tokens=count,
+            unknown_rate=unknown / max(words, 1),
+        )
+
+    @torch.no_grad()
+    def losses(
+        self, texts: Sequence[TokenIds], start: ScoreStart
+    ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """-log p of each target, (2, T, B), in its direction's reading order, and which count.
+
+        Targets that do not count are not scored: their loss is 0.
+        """
+        B, longest = len(texts), max(map(len, texts))
+        tokens = np.zeros((2, longest, B), dtype=np.int64)
+        is_token = np.zeros((2, longest, B), dtype=bool)
+        for b, text in enumerate(texts):
+            tokens[0, : len(text), b], tokens[1, : len(text), b] = text, text[::-1]
+            is_token[:, : len(text), b] = True
+        targets = tokens[:, 1:]
+        counts = is_token[:, 1:] & np.stack([targets[0] != 0, targets[1] != 1])
+        lengths = np.array([len(text) - 1 for text in texts])  # (B,): inputs of each
+        state = self.fast.bilm.start_state(B, None if start == "carried" else start)
+        found = np.zeros(targets.shape)
+        for first in range(0, longest - 1, WINDOW):
+            here = slice(first, first + WINDOW)
+            left = (lengths - first).clip(0, WINDOW)  # (B,)
+            found[:, here], state = self._window(
+                tokens[:, here], left, targets[:, here], counts[:, here], state
+            )
+        return found, counts
+
+    def _window(
+        self,
+        inputs: TokenIds,
+        lengths: TokenIds,
+        targets: TokenIds,
+        counts: NDArray[np.bool_],
+        state: BiLmState,
+    ) -> tuple[NDArray[np.float64], BiLmState]:
+        """Losses (2, W, B) of a window of tokens (2, W, B), and the state after it."""
+        packing = pack(torch.from_numpy(lengths))
+        step, text = packing.step.numpy(), packing.sentence.numpy()  # each (S,)
+        words, index = np.unique(inputs[:, step, text], return_inverse=True)
+        vectors = self.token_vectors(words).float()  # (U, P)
+        rows = vectors[to_device(index.reshape(2, len(step)), vectors.device)]  # (2, S, P)
+        outputs, state = self.fast.read_packed(rows, packing, state)
+        is_target = counts[:, step, text]  # (2, S)
+        chosen = zip(outputs[-1], is_target, strict=True)
+        hidden = torch.cat([top[to_device(mask, top.device)] for top, mask in chosen])  # (N, P)
+        wanted = self.target_of(targets[:, step, text][is_target])  # (N,)
+        found = np.zeros(targets.shape)
+        found[:, step, text] = _scattered(self._losses(hidden, wanted), is_target)
+        return found, state
+
+    def _losses(self, hidden: Tensor, targets: TokenIds) -> NDArray[np.float64]:
+        """-log p of the targets (N,) given (N, P), a bounded number at a time."""
+        rows = to_device(targets, hidden.device)
+        parts = torch.split(hidden.float(), SOFTMAX_ROWS), torch.split(rows, SOFTMAX_ROWS)
+        pairs = zip(*parts, strict=True)
+        return np.concatenate([self.head.losses(*pair).double().cpu().numpy() for pair in pairs])
+
+
+def sentences_of(document: TokenIds) -> Iterator[TokenIds]:
+    """The sentences of a document."""
+    begins = [*np.flatnonzero(document == 0), len(document)]
+    for first, past in pairwise(begins):
+        yield document[first:past]
+
+
 def check_words(sentence: Sequence[str]) -> None:
-    """Raise TextError for a string in the place of its words: it would be read by letters."""
+    """Raise TextError for a string instead of its words: it would be read letter by letter."""
     if isinstance(sentence, str):
-        raise TextError(f"a list of words is needed and a string came, {sentence[:40]!r}; split it")
+        raise TextError(f"expected a list of words, got the string {sentence[:40]!r}; split it")
+
+
+def _scattered(values: NDArray[np.float64], mask: NDArray[np.bool_]) -> NDArray[np.float64]:
+    found = np.zeros(mask.shape)
+    found[mask] = values
+    return found
+
+
+def _batches(texts: Sequence[TokenIds]) -> Iterator[list[TokenIds]]:
+    """Texts of like length together, a bounded number of tokens in all."""
+    ordered = sorted((text for text in texts if len(text) > 1), key=len)
+    while ordered:
+        room = max(1, min(MAX_ROWS, BATCH_TOKENS // len(ordered[-1])))
+        ordered, batch = ordered[:-room], ordered[-room:]
+        yield batch
 
 
 def _without_boundaries(document: Sequence[Sequence[str]]) -> list[Sequence[str]]:
-    """A document as the tokenised corpus of a training holds it."""
+    """A document as the tokenized corpus of a training run holds it."""
     sentences: list[Sequence[str]] = []
     for sentence in document:
         check_words(sentence)

@@ -78,3 +78,23 @@ def layer_labels(layers: LayerChoice, num_layers: int) -> list[int]:
         return list(range(num_layers))
     labels = {"mean": MEAN_LABEL, "bottom": BOTTOM_LABEL, "top": num_layers - 1}
     return [labels[layers] if isinstance(layers, str) else int(layers)]
+
+
+def sense_vectors(layers: Tensor) -> Tensor:
+    """Vectors that tell the senses of a word apart: (L + 1, B, T, D) -> (B, T, P + L D).
+
+    The top layer at a word was trained to predict its neighbors. What was trained to predict the
+    word itself stands beside it: the forward model one token before, the backward model one token
+    after. Both predict through one softmax, so their sum is what both sides together expect at this
+    place, be it a bank of money or of a river; the word itself has no part in it. The LSTM layers
+    at the word add what the word is. Each part has unit length, the L layers together too, so a
+    cosine weighs both parts alike. Zero at the boundaries.
+    """
+    import torch
+    from torch.nn.functional import normalize, pad
+
+    *_, top = layers  # (B, T, D)
+    P, L = top.shape[-1] // 2, len(layers) - 1
+    expected = top[:, :-2, :P] + top[:, 2:, P:]  # (B, T - 2, P)
+    found = [normalize(layer[:, 1:-1], dim=-1) / L**0.5 for layer in layers[1:]]  # (B, T - 2, D)
+    return pad(torch.cat([normalize(expected, dim=-1), *found], -1), (0, 0, 1, 1))

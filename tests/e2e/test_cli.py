@@ -1,6 +1,8 @@
 """The command line as a script sees it: output, errors, exit codes."""
 
+import importlib
 import json
+import shlex
 import signal
 import subprocess
 import sys
@@ -10,8 +12,11 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+import typer
 
-from relmo import Elmo
+from relmo import Elmo, __version__
+from relmo.cli.main import app
+from relmo.layers import choose_layers, parse_layers
 from tests.conftest import tiny_config
 
 RELMO = [sys.executable, "-m", "relmo"]
@@ -27,6 +32,22 @@ def model(tmp_path_factory) -> Path:
 def keys(path: Path) -> list[str]:
     with h5py.File(path) as file:
         return sorted((key for key in file if key != "sentence_to_index"), key=int)
+
+
+def first_line(path: Path) -> np.ndarray:
+    """The vectors of line 0 in any format: (layers, tokens, width)."""
+    if path.suffix == ".h5":
+        with h5py.File(path) as file:
+            found = file["0"][...]
+    elif path.suffix == ".npz":
+        found = np.load(path)["0"]
+    elif path.suffix == ".jsonl":
+        found = np.array(json.loads(path.read_text().splitlines()[0])["layers"])
+    else:
+        rows = importlib.import_module("pyarrow.parquet").read_table(path).to_pylist()
+        own = sorted((r["layer"], r["position"], r["vector"]) for r in rows if r["line"] == 0)
+        found = np.array([vector for _, _, vector in own])
+    return np.asarray(found).reshape(-1, 2, 16)
 
 
 def test_embed_reads_standard_input_and_reports(run, model, tmp_path):
@@ -54,13 +75,14 @@ def test_a_report_for_people_is_lines_of_names_and_values(run, model, tmp_path):
 
 
 @pytest.mark.parametrize("suffix", ["h5", "npz", "parquet", "jsonl"])
-@pytest.mark.parametrize("layers", ["all", "mean", "top", "0"])
+@pytest.mark.parametrize("layers", ["all", "mean", "top", "bottom", "0"])
 def test_every_format_and_choice_of_layers(run, model, tmp_path, suffix, layers):
     pytest.importorskip("pyarrow", reason="pip install 'relmo[parquet]'")
     out = tmp_path / f"out.{suffix}"
     found = run("embed", "-", "-o", out, "--model", model, "--layers", layers, stdin=b"a b\n\nc\n")
     assert found.returncode == 0, found.stderr
-    assert out.stat().st_size > 0
+    wanted = choose_layers(Elmo.from_pretrained(model).embed([["a", "b"]])[0], parse_layers(layers))
+    np.testing.assert_allclose(first_line(out), wanted.reshape(-1, 2, 16), atol=1e-6)
 
 
 def test_tokenized_lines_are_split_at_white_space(run, model, tmp_path):
@@ -132,7 +154,7 @@ def test_odd_bytes_go_through_line_for_line(run, model, tmp_path):
         (["embed", "-", "-o", "o.h5", "--model", "nothing"], 2, "no model 'nothing'"),
         (["embed", "-", "-o", "o.xyz"], 2, ".xyz"),
         (["embed", "-", "-o", "o.h5", "--layers", "last"], 2, "choose all, mean, top"),
-        (["embed", "-", "-o", "o.h5", "--layers", "9"], 2, "layer 9 is not there"),
+        (["embed", "-", "-o", "o.h5", "--layers", "9"], 2, "number from 0 to 2"),
         (["embed", "-", "-o", "o.h5", "--precision", "int3"], 2, "int3"),
         (["embed", "-", "-o", "o.h5", "--errors", "maybe"], 2, "maybe"),
         (["embed", "-", "-o", "missing/o.h5"], 2, "not a folder"),
@@ -184,15 +206,46 @@ def test_info_of_a_damaged_model_fails(run, model, tmp_path):
     (tmp_path / "model.safetensors").write_bytes(raw)
     found = run("info", tmp_path)
     assert found.returncode == 1
-    assert b"copy it again" in found.stderr
+    assert b"does not match its checksum; copy the model again" in found.stderr
 
 
-def test_version_and_help(run):
-    assert run("--version").stdout.startswith(b"relmo 0.")
-    for args in (["--help"], ["embed", "--help"], ["convert", "--help"], ["info", "--help"]):
-        found = run(*args)
-        assert found.returncode == 0
-        assert b"Usage" in found.stdout
+def test_version(run):
+    assert run("--version").stdout.decode() == f"relmo {__version__}\n"
+
+
+GROUP = typer.main.get_command(app)
+
+
+@pytest.mark.parametrize("name", sorted(GROUP.commands))
+def test_the_help_of_every_command_describes_all_options_and_ends_with_an_example(
+    run, monkeypatch, name
+):
+    monkeypatch.setenv("COLUMNS", "100")
+    found = run(name, "--help")
+    assert found.returncode == 0
+    lines = found.stdout.decode().split("\n")
+    assert lines[1].split()[:3] == ["Usage:", "relmo", name]
+    (last,) = [line.strip() for line in lines if line.strip()][-1:]
+    assert last.startswith("Example: ")
+    assert f"relmo {name} " in last
+    for param in GROUP.commands[name].params:
+        assert param.help, f"{name} {param.name} has no help text"
+        assert param.help.endswith("."), f"{name} {param.name}: {param.help}"
+
+
+@pytest.mark.parametrize("name", sorted(GROUP.commands))
+def test_every_example_is_a_valid_call(name):
+    """Its options exist and its required arguments are there; nothing is run."""
+    command = GROUP.commands[name]
+    words = shlex.split(command.epilog.rpartition(f"relmo {name} ")[2])
+    command.make_context(name, words)
+
+
+def test_the_help_lists_every_command(run):
+    found = run("--help")
+    assert found.returncode == 0
+    listed = {line.split()[1] for line in found.stdout.decode().splitlines() if "│ " in line}
+    assert set(GROUP.commands) <= listed
 
 
 def test_the_input_is_never_written_over(run, model, tmp_path):
@@ -206,7 +259,7 @@ def test_replaced_bytes_are_reported(run, model, tmp_path):
     args = ("embed", "-", "-o", tmp_path / "o.npz", "--model", model, "--errors", "replace")
     found = run(*args, "--json", stdin=b"a\xff\nb\n\xfe\n")
     assert json.loads(found.stdout)["lines_with_replacements"] == 2
-    assert b"2 lines hold U+FFFD" in found.stderr
+    assert b"2 lines contain U+FFFD" in found.stderr
 
 
 def test_closed_and_full_streams_are_no_traceback(model, tmp_path):

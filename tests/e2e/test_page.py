@@ -144,7 +144,7 @@ def test_a_map_of_another_word(visit):
     page.wait_for_selector("#map p:has-text('2 occurrences')")
     page.fill("#map-word", "nowhere")
     page.click("#map-form button")
-    page.wait_for_selector("#message:has-text('no sentence holds that word')")
+    page.wait_for_selector("#message:has-text('no sentence contains this word')")
     visit.complaints[:] = [c for c in visit.complaints if "422" not in c]  # the browser's own
 
 

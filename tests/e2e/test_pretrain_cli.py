@@ -249,7 +249,7 @@ def test_a_report_for_people_is_lines_of_names_and_values(run, model, data):
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [(b"", "holds no words to score"), (b"\n \n", "holds no words"), (b"\xff\n", "not UTF-8")],
+    [(b"", "contains no words"), (b"\n \n", "contains no words"), (b"\xff\n", "not UTF-8")],
 )
 def test_a_text_without_words_is_an_error(run, model, tmp_path, text, message):
     (tmp_path / "text").write_bytes(text)

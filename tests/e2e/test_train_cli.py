@@ -57,7 +57,7 @@ def test_train_reports_scores_and_the_run(run, data, elmo_folder, tmp_path):
     assert float(shown["test_f1"]) == round(record["results"]["test_f1"], 4) > 50
     assert shown["run"] == str(tmp_path / "run")
     first, *rest = found.stderr.decode().splitlines()
-    assert first == "relmo: without --vectors the static word vectors are trained from nothing"
+    assert first == "relmo: no --vectors given: word vectors are trained from scratch"
     assert any("mean_loss" in line for line in rest)
     assert any("dev_f1" in line for line in rest)
 
@@ -141,7 +141,7 @@ def test_evaluate_needs_a_run_a_file_and_the_run_s_elmo(run, data, run_folder, t
     for args, what in (
         ((tmp_path, "--data", data / "test.txt"), b"is not the folder of a task's run"),
         ((run_folder, "--data", tmp_path / "gone.txt"), b"gone.txt: no such file"),
-        ((run_folder, "--data", data), b"is a folder; one file in the task's format"),
+        ((run_folder, "--data", data), b"is a folder; expected one file in the task's format"),
         ((run_folder, "--data", data / "test.txt", "--elmo", "gone"), b"needs tiny"),
     ):
         found = run("evaluate", *args)
@@ -211,14 +211,14 @@ def test_predict_of_nothing_is_nothing(run, run_folder):
 def test_predict_names_what_it_cannot_read(run, run_folder, tmp_path):
     found = run("predict", run_folder, tmp_path / "gone.txt")
     assert found.returncode == 2
-    assert b"no such file; - reads standard input" in found.stderr
+    assert b"no such file; expected a text file, or - for standard input" in found.stderr
     found = run("predict", run_folder, stdin=b"ok\n\xff\n")
     assert found.returncode == 1
     assert b"standard input, line 2: not UTF-8" in found.stderr
     assert b"--errors" not in found.stderr  # which other commands have
     found = run("predict", run_folder, tmp_path)
     assert found.returncode == 2
-    assert b"is a folder; - reads standard input" in found.stderr
+    assert b"is a folder; expected a text file, or - for standard input" in found.stderr
 
 
 SQUAD = {

@@ -41,5 +41,5 @@ def test_the_token_layer_is_the_originals():
     with h5py.File(folder / "elmo_token_embeddings.hdf5") as file:
         wanted = file["embedding"][...]
     with torch.no_grad():
-        found = elmo.bilm.token_layer(elmo.spell(words)).numpy()
+        found = elmo.bilm.token_layer(elmo.runtime.spell(words)).numpy()
     np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-5)

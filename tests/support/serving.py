@@ -19,11 +19,11 @@ EXTRA = "pip install 'relmo[serve]'"
 @contextlib.contextmanager
 def live(app) -> Iterator[str]:
     """Serve an app on loopback from a thread; gives its address."""
-    from relmo.serve.run import bind, make_server
+    from relmo.serve.app import bind, make_server
 
     listening = bind("127.0.0.1", 0)
     port = listening.getsockname()[1]
-    server = make_server(app, "127.0.0.1", port)
+    server = make_server(app)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
     thread.start()
     try:

@@ -7,7 +7,7 @@ import pytest
 from relmo.batch import embed_lines
 from relmo.errors import ConfigError, OutputError
 from relmo.layers import layer_labels, parse_layers
-from relmo.runtime.stream import WINDOW_TOKENS
+from relmo.runtime.runtime import WINDOW_TOKENS
 
 LINES = [f"line {i} of the text ." if i % 5 else "" for i in range(40)]
 

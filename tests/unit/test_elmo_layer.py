@@ -87,7 +87,7 @@ def test_autocast_around_a_task_leaves_later_calls_exact(elmo):
 
 
 def test_at_least_one_mix(elmo):
-    with pytest.raises(ConfigError, match="at least one"):
+    with pytest.raises(ConfigError, match="mixes must be an integer ≥ 1, got 0"):
         ElmoLayer(elmo, mixes=0)
 
 

@@ -1,4 +1,4 @@
-"""relmo convert: a model from one layout into another."""
+"""relmo convert: change the file format of a model."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import typer
 from relmo.cli.options import AsJson
 from relmo.cli.output import note, say
 
-Source = Annotated[str, typer.Argument(metavar="SRC", help="Folder or name of the model.")]
-Target = Annotated[Path, typer.Argument(metavar="DST", help="Folder to write; made if missing.")]
-To = Annotated[str, typer.Option("--to", help="native, or hdf5 (the official layout).")]
+Source = Annotated[str, typer.Argument(metavar="SRC", help="Model name or folder.")]
+Target = Annotated[Path, typer.Argument(metavar="DST", help="Output folder; created if missing.")]
+To = Annotated[str, typer.Option("--to", help="native, or hdf5 (the official format).")]
 Stored = Annotated[
-    str, typer.Option("--storage", help="Native: float32, or int8, which is about a quarter.")
+    str, typer.Option("--storage", help="Native only: float32, or int8 (a quarter of the size).")
 ]
-ShardMb = Annotated[int | None, typer.Option(help="Native: megabytes per file at most.")]
+ShardMb = Annotated[int | None, typer.Option(help="Native only: maximum size of a file in MB.")]
 
 
 def convert(
@@ -27,7 +27,7 @@ def convert(
     shard_mb: ShardMb = None,
     as_json: AsJson = False,
 ) -> None:
-    """Convert a model from one layout into another; only int8 changes a number on the way."""
+    """Convert a model to another file format; weights stay exact unless stored as int8."""
     from relmo.weights.convert import convert_model
 
     report = convert_model(source, target, to, shard_mb, storage)  # type: ignore[arg-type]

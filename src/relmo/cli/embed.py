@@ -1,4 +1,4 @@
-"""relmo embed: lines of text -> a file of vectors."""
+"""relmo embed: vectors for every line of a text."""
 
 from __future__ import annotations
 
@@ -17,27 +17,32 @@ from relmo.errors import ConfigError
 
 
 class OnError(Enum):
-    """What to do with bytes that are not UTF-8."""
+    """How to treat invalid UTF-8."""
 
     STRICT = "strict"
     REPLACE = "replace"
 
 
 Files = Annotated[
-    list[str], typer.Argument(metavar="FILE|-", help="Text files, or - for standard input.")
+    list[str],
+    typer.Argument(
+        metavar="FILE|-", help="Text files, one sequence per line; - for standard input."
+    ),
 ]
 Output = Annotated[
-    Path, typer.Option("--output", "-o", help="OUT.h5, OUT.npz, OUT.parquet or OUT.jsonl.")
+    Path, typer.Option("--output", "-o", help="Output file: .h5, .npz, .parquet or .jsonl.")
 ]
-Layer = Annotated[str, typer.Option("--layers", help="all, mean, top or a layer's number.")]
+Layers = Annotated[
+    str, typer.Option(help="all, mean, top, bottom (mean of 0 and 1) or a layer number.")
+]
 Tokenized = Annotated[
-    bool, typer.Option("--tokenized", help="Lines are tokens separated by white space.")
+    bool, typer.Option("--tokenized", help="Split lines at whitespace instead of tokenizing.")
 ]
 OnBadBytes = Annotated[
-    OnError, typer.Option(help="Bytes that are not UTF-8: stop there, or read U+FFFD.")
+    OnError, typer.Option(help="On invalid UTF-8: strict stops, replace inserts U+FFFD.")
 ]
 Resume = Annotated[
-    bool, typer.Option("--resume", help="Go on where an interrupted run of this job stopped.")
+    bool, typer.Option("--resume", help="Continue an interrupted run of the same command.")
 ]
 
 
@@ -45,14 +50,14 @@ def embed(
     files: Files,
     output: Output,
     model: Model = DEFAULT_MODEL,
-    layers: Layer = "all",
+    layers: Layers = "all",
     tokenized: Tokenized = False,
     precision: Precision = "float32",
     errors: OnBadBytes = OnError.STRICT,
     resume: Resume = False,
     as_json: AsJson = False,
 ) -> None:
-    """Embed text: one input line is one sequence and one key of the output."""
+    """Compute word vectors for text; each line is one sequence, stored under its line number."""
     from relmo.batch import embed_lines
     from relmo.elmo import Elmo
     from relmo.layers import check_layers, parse_layers
@@ -68,22 +73,22 @@ def embed(
     chosen = parse_layers(layers)
     check_layers(chosen, elmo.config.num_layers)
     if elmo.config.name == UNTRAINED:
-        note(f"{UNTRAINED} has random weights: its vectors carry no meaning; leave --model out")
+        note(f"{UNTRAINED} has random weights, so its vectors are meaningless; omit --model")
     total = count_lines(sources, errors)
     lines = progress(read_files(sources, errors.value), total, "lines", show=True)
-    with closing(lines):  # takes the bar away before an error is printed
+    with closing(lines):  # removes the progress bar before an error is printed
         report = embed_lines(elmo, lines, output, layers=chosen, tokenized=tokenized, resume=resume)
     if errors is OnError.REPLACE and (replaced := report.lines_with_replacements):
-        note(f"{replaced} lines hold U+FFFD, where bytes were not UTF-8 or it stood already")
+        note(f"{replaced} lines contain U+FFFD, from invalid UTF-8 or already in the input")
     say(report.to_dict(), as_json)
 
 
 def count_lines(sources: list[Path | BinaryIO], errors: OnError) -> int | None:
-    """Read files through once: a bad byte is found before hours of work, and lines are counted."""
+    """Count lines; reading the files once also finds invalid bytes before hours of work."""
     from relmo.text.lines import read_files
 
     if not all(isinstance(source, Path) and source.is_file() for source in sources):
-        return None  # pipes can be read only once
+        return None  # a pipe can be read only once
     count = 0
     for _ in read_files(sources, errors.value):
         count += 1
@@ -91,22 +96,22 @@ def count_lines(sources: list[Path | BinaryIO], errors: OnError) -> int | None:
 
 
 def _check_apart(sources: list[Path | BinaryIO], output: Path) -> None:
-    """Refuse to write over what is read."""
+    """Raise ConfigError if the output is one of the inputs."""
     for source in sources:
         if isinstance(source, Path) and output.exists() and source.samefile(output):
-            raise ConfigError(f"{output} is the input; choose another output")
+            raise ConfigError(f"{output} is also an input; choose another output")
 
 
 def _sources(files: list[str]) -> Iterator[Path | BinaryIO]:
     if files.count("-") > 1:
-        raise ConfigError("standard input, -, can be given only once")
+        raise ConfigError("standard input (-) can be given only once")
     for file in files:
         if file == "-":
             if sys.stdin is None:
                 raise ConfigError("standard input is closed; give a file")
             yield sys.stdin.buffer
         elif Path(file).is_dir():
-            raise ConfigError(f"{file} is a folder; give its files")
+            raise ConfigError(f"{file}: is a folder; expected text files")
         elif not Path(file).exists():
             raise ConfigError(f"{file}: no such file")
         else:

@@ -1,4 +1,4 @@
-"""relmo info: what a model is."""
+"""relmo info: describe a model."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from relmo.errors import WeightError
 
 
 def info(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="Folder or name of the model.")],
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="Model name or folder.")],
     as_json: AsJson = False,
 ) -> None:
-    """Show a model's sizes, training record, licence and checksums."""
+    """Show the sizes, training record, license and checksums of a model."""
     from relmo.weights.describe import describe_model
 
     facts = describe_model(model)
     say(facts, as_json)
     if any(file["matches"] is False for file in facts.get("files", {}).values()):
         raise WeightError(
-            f"{facts['folder']}: a file is not the one that was written; copy it again"
+            f"{facts['folder']}: a file does not match its checksum; copy the model again"
         )

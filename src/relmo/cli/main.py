@@ -1,6 +1,6 @@
-"""The `relmo` command: its verbs, and what an error looks like from outside.
+"""The `relmo` command: its subcommands, and how errors are reported.
 
-Exit codes: 0 done, 1 the work failed, 2 the call is wrong, 130 interrupted.
+Exit codes: 0 success, 1 the work failed, 2 wrong usage, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from collections.abc import Callable
 from typing import Annotated, TextIO
 
 import typer
@@ -34,26 +35,41 @@ from relmo.errors import RelmoError, exit_code
 
 app = typer.Typer(
     name="relmo",
-    help="Context-aware word vectors from characters: ELMo, loaded, run and studied.",
+    help="Context-aware word vectors from characters: train, load, search and serve ELMo.",
+    epilog='Example: echo "The bank raised rates." | relmo embed - -o vectors.h5',
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-app.command()(embed)
-app.command()(convert)
-app.command()(info)
-app.command()(pretrain)
-app.command()(perplexity)
-app.command()(train)
-app.command()(evaluate)
-app.command()(predict)
-app.command()(probe)
-app.command()(neighbors)
-app.command()(index)
-app.command()(search)
-app.command()(report)
-app.command()(serve)
-app.command()(bench)
+COMMANDS: dict[str, dict[Callable[..., None], str]] = {
+    "Models and vectors": {
+        embed: 'echo "The bank raised rates." | relmo embed - -o vectors.h5',
+        info: "relmo info relmo-en-small",
+        convert: "relmo convert relmo-en-small official --to hdf5",
+        pretrain: "relmo pretrain --recipe small --data 'text/*.txt' --output runs/mine",
+        perplexity: "relmo perplexity held_out.txt --model runs/mine/model",
+    },
+    "Tasks": {
+        train: "relmo train ner --data conll2003 --output runs/ner",
+        evaluate: "relmo evaluate runs/ner --data conll2003/test.txt",
+        predict: 'echo "Ada Lovelace lived in London." | relmo predict runs/ner',
+    },
+    "Search and serving": {
+        index: "relmo index notes --out notes.relmo",
+        search: 'relmo search notes.relmo "walks along the river" -k 5',
+        serve: "relmo serve --index notes.relmo --port 8000",
+    },
+    "Studies": {
+        probe: "relmo probe pos --data ud-ewt",
+        neighbors: 'relmo neighbors bank "We sat on the bank ." --corpus news.txt',
+        report: "relmo report --runs runs --output report",
+        bench: "relmo bench --seconds 10",
+    },
+}
+"""Heading of the help -> command -> its example."""
+for _heading, _commands in COMMANDS.items():
+    for _command, _example in _commands.items():
+        app.command(rich_help_panel=_heading, epilog=f"Example: {_example}")(_command)
 
 
 def _version(asked: bool) -> None:
@@ -68,25 +84,29 @@ def _options(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Options before the verb."""
+    """Options before the subcommand."""
 
 
 def main(args: list[str] | None = None) -> None:
-    """Run the command line; every error that a user can mend is one line on standard error."""
+    """Run the command line; an error that the user can fix is one line on standard error."""
     warnings.showwarning = _warn
     try:
-        app(args)
+        app(args, prog_name="relmo")  # not "python -m relmo"
     except RelmoError as error:
-        Console(stderr=True, soft_wrap=True, highlight=False, markup=False).print(f"relmo: {error}")
+        _print_error(error)
         sys.exit(exit_code(error))
     except KeyboardInterrupt:
         sys.exit(130)
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader went away
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # e.g. `| head`
         sys.exit(1)
     except OSError as error:  # standard output is full or closed
-        Console(stderr=True, soft_wrap=True, highlight=False, markup=False).print(f"relmo: {error}")
+        _print_error(error)
         sys.exit(1)
+
+
+def _print_error(error: Exception) -> None:
+    Console(stderr=True, soft_wrap=True, highlight=False, markup=False).print(f"relmo: {error}")
 
 
 def _warn(
@@ -97,7 +117,7 @@ def _warn(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """A warning as a line: where in the code it arose says nothing to who typed a command."""
+    """Print a warning as one line, without the place in the code, which means little to users."""
     note(str(message))
 
 

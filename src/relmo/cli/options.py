@@ -1,12 +1,30 @@
-"""Options that several commands take, and what they mean where a user says nothing."""
+"""Options and checks that several commands share."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-DEFAULT_MODEL = "relmo-en-small"
-"""It comes with relmo."""
+from relmo.errors import ConfigError
 
-Model = Annotated[str, typer.Option(help="Folder or name of the model.")]
-Precision = Annotated[str, typer.Option(help="float32 (exact), bfloat16, int8 or auto.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Report as one JSON object.")]
+DEFAULT_MODEL = "relmo-en-small"
+"""The model bundled with relmo."""
+
+Model = Annotated[str, typer.Option(help="Model name or folder.")]
+Precision = Annotated[
+    str, typer.Option(help="float32 (exact), bfloat16, int8 or auto (bfloat16 if supported).")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")]
+AsJsonLines = Annotated[bool, typer.Option("--json", help="Print progress as JSON lines.")]
+Changes = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Change a setting of the recipe; repeatable."),
+]
+Resume = Annotated[bool, typer.Option("--resume", help="Continue from the last checkpoint.")]
+
+
+def check_file(path: Path, hint: str) -> None:
+    """Raise ConfigError unless the path is a file; the hint says what to give instead."""
+    if not path.is_file():
+        what = "is a folder" if path.is_dir() else "no such file"
+        raise ConfigError(f"{path}: {what}; {hint}")

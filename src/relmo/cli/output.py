@@ -1,4 +1,4 @@
-"""How commands print: results on standard output, notes on standard error."""
+"""Printing: results go to standard output, notes and progress to standard error."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typer
 
 
 def say(values: Mapping[str, Any], as_json: bool) -> None:
-    """Print a result: one JSON object for a pipe, or aligned `name  value` lines for a person."""
+    """Print a result as one JSON object, or as aligned `name  value` lines."""
     if as_json:
         typer.echo(json.dumps(values, ensure_ascii=False))
         return
@@ -20,24 +20,29 @@ def say(values: Mapping[str, Any], as_json: bool) -> None:
         typer.echo(f"{name:<{width}}  {_readable(value)}")
 
 
+def say_json(values: Mapping[str, Any]) -> None:
+    """Print one line of progress as a JSON object on standard output."""
+    typer.echo(json.dumps(values))
+
+
 def note(text: str) -> None:
-    """Tell the person something that is not the result."""
+    """Print a line on standard error that is not part of the result."""
     if sys.stderr is not None:
-        print(f"relmo: {text}", file=sys.stderr)  # noqa: T201 - this is the place that prints
+        print(f"relmo: {text}", file=sys.stderr)  # noqa: T201 - the one place that prints
 
 
 def say_line(values: Mapping[str, Any]) -> None:
-    """One line on standard error about a run: what a person wants to follow."""
+    """Print one line of training progress on standard error."""
     shown = {k: v for k, v in values.items() if k not in ("loss", "rate")}
     parts = [f"{k} {v:,.4g}" if isinstance(v, float) else f"{k} {v:,}" for k, v in shown.items()]
-    print("  ".join(parts), file=sys.stderr, flush=True)  # noqa: T201 - progress for a person
+    print("  ".join(parts), file=sys.stderr, flush=True)  # noqa: T201 - progress
 
 
 def _readable(value: Any) -> str:  # noqa: ANN401 - any JSON
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int | float):
-        return f"{round(value, 4):,}"  # a person needs no more; JSON has all digits
+        return f"{round(value, 4):,}"  # --json prints all digits
     if isinstance(value, dict | list):
         return json.dumps(value, ensure_ascii=False)
     return str(value)

@@ -1,4 +1,4 @@
-"""relmo perplexity: how well a model predicts a text."""
+"""relmo perplexity: how well a model predicts text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from relmo.errors import ConfigError, TextError
 
 
 class FromStart(Enum):
-    """The state before a sentence."""
+    """LSTM state at the start of a sentence."""
 
     ZERO = "zero"
     STORED = "stored"
@@ -23,11 +23,13 @@ class FromStart(Enum):
 
 File = Annotated[
     Path,
-    typer.Argument(metavar="FILE", help="Text; a blank line ends a document."),
+    typer.Argument(metavar="FILE", help="Text file or folder; a blank line ends a document."),
 ]
 Start = Annotated[
     FromStart,
-    typer.Option(help="State before a sentence: carried through the document, stored, or zero."),
+    typer.Option(
+        help="LSTM state at the start of a sentence: carried over in a document, stored, or zero."
+    ),
 ]
 
 
@@ -37,7 +39,7 @@ def perplexity(
     start: Start = FromStart.CARRIED,
     as_json: AsJson = False,
 ) -> None:
-    """Score a text with both language models of a model, by the full softmax."""
+    """Compute the perplexity of a text under the forward and backward language model."""
     from relmo.elmo import Elmo
     from relmo.progress import progress
     from relmo.text.documents import find_files, read_documents
@@ -50,5 +52,5 @@ def perplexity(
     shown = progress(documents, len(documents), "documents", show=True)
     split = [elmo.sentences(document) for document in shown]
     if not any(words for document in split for words in document):
-        raise TextError(f"{file}: holds no words to score")
+        raise TextError(f"{file}: contains no words")
     say(lm.perplexity(split, start.value).to_dict(), as_json)

@@ -1,4 +1,4 @@
-"""relmo predict: text in, a trained task's answers out."""
+"""relmo predict: apply a trained task model to text."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Annotated
 
 import typer
 
-from relmo.cli.evaluate import ElmoName, Run, check_file
-from relmo.cli.options import Precision
+from relmo.cli.evaluate import ElmoName, Run
+from relmo.cli.options import Precision, check_file
 
-File = Annotated[str, typer.Argument(metavar="FILE|-", help="Text, as the task reads it.")]
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON object per answer.")]
-TOGETHER = 256
-"""Answers that are computed together; who types has each at once."""
+File = Annotated[str, typer.Argument(metavar="FILE|-", help="Text file, or - for standard input.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print each answer as one JSON object.")]
+BATCH_SIZE = 256
+"""Examples predicted together; interactive input is answered line by line."""
 
 
 def predict(
@@ -27,15 +27,15 @@ def predict(
     precision: Precision = "float32",
     as_json: AsJson = False,
 ) -> None:
-    """Let a trained task's model answer for plain text, line by line as the task reads it."""
+    """Apply a trained task model to text, one input per line in the task's text format."""
     from relmo.tasks.run import load_task
 
-    lines = _lines(file)
+    lines = _lines(file)  # a wrong path fails before the model is loaded
     task = load_task(run, elmo=elmo, precision=precision)  # type: ignore[arg-type]
     examples = iter(task.read_text(lines))
-    together = 1 if file == "-" and sys.stdin.isatty() else TOGETHER
-    while part := list(islice(examples, together)):
-        for example, answer in zip(part, task.predict(part), strict=True):
+    size = 1 if file == "-" and sys.stdin.isatty() else BATCH_SIZE
+    while batch := list(islice(examples, size)):
+        for example, answer in zip(batch, task.predict(batch), strict=True):
             if as_json:
                 typer.echo(json.dumps(task.describe(example, answer), ensure_ascii=False))
             else:
@@ -47,5 +47,5 @@ def _lines(file: str) -> Iterator[str]:
 
     if file == "-":
         return (line for _, line in decoded_lines(sys.stdin.buffer, "standard input"))
-    check_file(Path(file), "- reads standard input")
-    return (line for _, line in numbered_lines(Path(file)))  # packed files, too
+    check_file(Path(file), "expected a text file, or - for standard input")
+    return (line for _, line in numbered_lines(Path(file)))  # compressed files too

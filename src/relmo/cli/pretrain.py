@@ -1,27 +1,25 @@
-"""relmo pretrain: plain text -> a model."""
+"""relmo pretrain: train a language model on plain text."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from relmo.cli.output import note, say, say_line
+from relmo.cli.options import AsJsonLines, Changes, Resume
+from relmo.cli.output import note, say, say_json, say_line
 
-Recipe = Annotated[str, typer.Option(help="Name of a recipe in the package, or a TOML file.")]
-Data = Annotated[list[str], typer.Option(help="Text files, folders or globs; may be repeated.")]
-Output = Annotated[Path, typer.Option(help="Folder of the run; the model comes to OUTPUT/model.")]
-Minutes = Annotated[float | None, typer.Option(help="Train a complete schedule in this time.")]
-Changes = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Change the recipe."),
+Recipe = Annotated[str, typer.Option(help="Recipe: tiny, small, base, or a TOML file.")]
+Data = Annotated[list[str], typer.Option(help="Text files, folders or globs; repeatable.")]
+Output = Annotated[Path, typer.Option(help="Folder of the run; the model goes to OUTPUT/model.")]
+Minutes = Annotated[
+    float | None, typer.Option(help="Fit the whole training schedule into this time.")
 ]
-Resume = Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint.")]
-Init = Annotated[str | None, typer.Option(help="Model to start from: fine-tune it on this text.")]
-Cache = Annotated[Path | None, typer.Option(help="Where tokenised text is kept.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Report as JSON lines.")]
+Init = Annotated[
+    str | None, typer.Option(help="Name or folder of a model to fine-tune instead of a new one.")
+]
+Cache = Annotated[Path | None, typer.Option(help="Folder for the tokenized text.")]
 
 
 def pretrain(
@@ -33,9 +31,9 @@ def pretrain(
     resume: Resume = False,
     init: Init = None,
     cache: Cache = None,
-    as_json: AsJson = False,
+    as_json: AsJsonLines = False,
 ) -> None:
-    """Pretrain a biLM on plain text, or fine-tune one with --init."""
+    """Pretrain a model on plain text, or fine-tune one with --init."""
     from relmo.tasks.lm.pretrain import pretrain as run
     from relmo.tasks.lm.settings import load_recipe
     from relmo.train.distributed import is_main_process
@@ -48,14 +46,10 @@ def pretrain(
         resume=resume,
         init=None if init is None else read_model(init),
         cache_folder=cache,
-        report=_as_json if as_json else _as_line,
+        report=say_json if as_json else _as_line,
     )
     if not as_json and is_main_process():
         say({**scores, "model": str(output / "model")}, as_json)
-
-
-def _as_json(values: dict[str, Any]) -> None:
-    typer.echo(json.dumps(values))
 
 
 def _as_line(values: dict[str, Any]) -> None:

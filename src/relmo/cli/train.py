@@ -1,36 +1,30 @@
-"""relmo train: labelled data -> a task's model, with ELMo or without."""
+"""relmo train: train a task model on labeled data, with or without ELMo."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from relmo.cli.options import DEFAULT_MODEL
-from relmo.cli.output import note, say, say_line
+from relmo.cli.options import DEFAULT_MODEL, AsJsonLines, Changes, Resume
+from relmo.cli.output import note, say, say_json, say_line
 
 TaskName = Annotated[
-    str, typer.Argument(metavar="TASK", help="ner, pos, sst, snli, squad, srl or coref.")
+    str, typer.Argument(metavar="TASK", help="Task: ner, pos, sst, snli, squad, srl or coref.")
 ]
 Data = Annotated[Path, typer.Option(help="Folder with the train, dev and test files.")]
 Output = Annotated[Path, typer.Option(help="Folder of the run.")]
 Recipe = Annotated[
-    str | None, typer.Option(help="Name of a recipe in the package, or a TOML file.")
+    str | None, typer.Option(help="Recipe name or TOML file; by default the task's own recipe.")
 ]
 ElmoName = Annotated[
-    str, typer.Option("--elmo", help="Folder or name of the ELMo to add; none for the baseline.")
+    str, typer.Option("--elmo", help="ELMo model name or folder; none trains the baseline.")
 ]
 Vectors = Annotated[
-    Path | None, typer.Option(help="Static word vectors, a text file as GloVe's or word2vec's.")
+    Path | None, typer.Option(help="Static word vectors in the text format of GloVe or word2vec.")
 ]
-Cache = Annotated[Path | None, typer.Option(help="Where ELMo's layers of the data are kept.")]
-Changes = Annotated[
-    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change the recipe.")
-]
-Resume = Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Report as JSON lines.")]
+Cache = Annotated[Path | None, typer.Option(help="Folder for the ELMo layers of the data.")]
 
 
 def train(
@@ -43,14 +37,14 @@ def train(
     cache: Cache = None,
     set_: Changes = None,
     resume: Resume = False,
-    as_json: AsJson = False,
+    as_json: AsJsonLines = False,
 ) -> None:
-    """Train a task's model on labelled data and score it on the test part."""
+    """Train a task model on labeled data and score it on the test set."""
     from relmo.tasks.run import load_task_recipe, train_task
 
     chosen = load_task_recipe(task, recipe, set_ or [])
     if vectors is None:
-        note("without --vectors the static word vectors are trained from nothing")
+        note("no --vectors given: word vectors are trained from scratch")
     scores = train_task(
         task,
         chosen,
@@ -60,10 +54,6 @@ def train(
         vectors=vectors,
         cache=cache,
         resume=resume,
-        report=_as_json if as_json else say_line,
+        report=say_json if as_json else say_line,
     )
     say({**scores, "run": str(output)}, as_json)
-
-
-def _as_json(values: dict[str, Any]) -> None:
-    typer.echo(json.dumps(values))

@@ -22,7 +22,7 @@ from relmo.errors import ConfigError, TextError
 from relmo.nn.bilm import BiLM
 from relmo.nn.scalar_mix import ScalarMix
 from relmo.nn.state import CarriedState
-from relmo.runtime.reader import Reader
+from relmo.runtime.runtime import FastBiLM
 from relmo.text.characters import BEGIN_SENTENCE, END_SENTENCE, ByteCharacters
 from relmo.types import Layers
 from relmo.weights.official_hdf5 import read_files
@@ -150,7 +150,7 @@ class ElmoBiLm(nn.Module):
         super().__init__()
         self.bilm: BiLM = build_bilm(read_files(local_path(options_file), local_path(weight_file)))
         self.bilm.requires_grad_(requires_grad)
-        self._reader = Reader(self.bilm)
+        self._reader = FastBiLM(self.bilm)
         tokens = self.bilm.config.tokens
         if (
             not isinstance(tokens, CharCnnConfig)

@@ -1,8 +1,8 @@
 """A projected LSTM layer on a CPU: the reference's numbers, several times faster.
 
-Weights are packed once. Sentences stand longest first, so step t concerns the first alive[t] rows
+Sentences stand longest first, so step t concerns the first alive[t] rows
 and finished sentences cost nothing; the tokens of a batch are one matrix without padding, step
-after step. Inputs of many steps are multiplied at once, gates are worked on where they lie.
+after step. Inputs of many steps are multiplied at once, gates are computed in place.
 
 Shapes: S tokens, B sentences, n of them alive at a step, P output width, H cell width.
 """
@@ -14,9 +14,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from relmo.kernels.cpu_products import Precision, make_product
+from relmo.kernels.cpu_products import Product
 from relmo.kernels.packing import blocks_of
-from relmo.kernels.reference import LstmWeights, with_forget_bias
+from relmo.kernels.reference import with_forget_bias
 
 BLOCK_ROWS = 256
 """Tokens whose inputs are multiplied at once: their gates stay in the cache until they are used."""
@@ -26,25 +26,27 @@ class PackedLstm:
     """One layer of one direction.
 
     Args:
-        weights: as the reference takes them.
+        input_product: of the input weight (4H, P), for many rows at once.
+        recurrent: product of the recurrent weight (4H, P).
+        bias: (4H,), without the forget gate's 1.0.
+        projection: product of the projection (P, H), or None.
         cell_clip: bound on the cell, or None.
         output_clip: bound on the projected output, or None.
-        precision: of the products; all else is float32.
     """
 
     def __init__(
         self,
-        weights: LstmWeights,
+        *,
+        input_product: Product,
+        recurrent: Product,
+        bias: Tensor,
+        projection: Product | None,
         cell_clip: float | None,
         output_clip: float | None,
-        precision: Precision,
     ) -> None:
+        self.input, self.recurrent, self.projection = input_product, recurrent, projection
+        self.bias = with_forget_bias(bias)  # (4H,)
         self.cell_clip, self.output_clip = cell_clip, output_clip
-        self.bias = with_forget_bias(weights.bias.detach())  # (4H,)
-        self.input = make_product(weights.input, precision, many_rows=True)
-        self.recurrent = make_product(weights.recurrent, precision)
-        projection = weights.projection
-        self.projection = None if projection is None else make_product(projection, precision)
 
     def read(
         self, x: Tensor, alive: Sequence[int], h: Tensor, c: Tensor
@@ -57,7 +59,7 @@ class PackedLstm:
         y = x.new_empty(len(x), h.shape[1])  # (S, P)
         h, c = h.clone(), c.clone()
         blocks = blocks_of(alive, BLOCK_ROWS)
-        room = x.new_empty(max(map(sum, blocks), default=0), len(self.bias))  # for each block again
+        room = x.new_empty(max(map(sum, blocks), default=0), len(self.bias))  # reused by each block
         now, first = h, 0
         for steps in blocks:
             last = first + sum(steps)

@@ -4,11 +4,10 @@
                 W as it is: packing would gain nothing there and cost as much memory again
     bfloat16    oneDNN's packed form, sums in float32; a CPU without such instructions multiplies
                 rounded weights in float32, which is no faster
-    int8        whole numbers: weights with a scale per output, inputs with a scale per row, so a
-                row's result does not depend on the rows beside it
+    int8        8-bit integers: weights with a scale per output, inputs with a scale per row, so
+                a row's result does not depend on the rows beside it
 
-Torch's own packed products have no public names; each class says what it needs, and where that is
-missing the plain product stands in.
+Torch's own packed products have no public names; where one is missing the plain product is used.
 """
 
 from __future__ import annotations
@@ -19,25 +18,29 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from relmo.kernels.memory import let_go
+from relmo.kernels.cpu_features import (
+    FEW_ROWS,
+    ROWS_AT_ONCE,
+    has_bfloat16,
+    has_int8,
+    has_mkl,
+    rounds_rows_in_groups,
+    uses_tiles,
+)
 from relmo.kernels.reference import ROWS_ALIKE, linear_alike
-from relmo.kernels.side_by_side import one_thread
-from relmo.kernels.tiles import leave_hidden_tiles_alone, uses_tiles
 
 Precision = Literal["float32", "bfloat16", "int8"]
 MKL_ROWS = 256
 """Rows that MKL packs for: as fast for few as packing for few, and faster for a hundred."""
 ONEDNN_ROWS = 64
-"""Rows that oneDNN packs for; other numbers work, too."""
+"""Rows that oneDNN packs for; other numbers work too."""
 TILE_ROWS, TILE_BLOCK = 32, 128
-"""Rows of bfloat16 that are multiplied at once with matrix tiles: at most, and filled up to."""
+"""Rows of bfloat16 multiplied at once with matrix tiles: at most, and padded to."""
 MANY_ROWS = 2**31
-
-leave_hidden_tiles_alone()  # now: oneDNN asks once, at its first use
 
 
 class Product(Protocol):
-    """A matrix, ready to be multiplied by."""
+    """A packed matrix to multiply by."""
 
     def __call__(self, x: Tensor) -> Tensor:
         """(n, K) -> (n, N), both float32."""
@@ -48,30 +51,30 @@ class Product(Protocol):
         ...
 
 
-def make_product(weight: Tensor, precision: Precision, *, many_rows: bool = False) -> Product:
-    """Make a weight (N, K) ready; `many_rows` if it is mostly multiplied by hundreds of rows."""
-    found = _pack(weight.detach().to("cpu", torch.float32), precision, many_rows)
-    if not isinstance(found, SharedProduct) or found.weight.data_ptr() != weight.data_ptr():
-        let_go(weight)  # there is a copy of it now
-    return found
+def make_product(
+    weight: Tensor, precision: Precision, *, many_rows: bool = False, rows_alike: bool = False
+) -> Product:
+    """Pack a weight (N, K).
 
+    MKL's packed form depends on torch's number of threads: pack with one, or rows differ.
 
-def _pack(weight: Tensor, precision: Precision, many_rows: bool) -> Product:
+    Args:
+        weight: to multiply by.
+        precision: of the product.
+        many_rows: whether it is mostly multiplied by hundreds of rows.
+        rows_alike: in float32, whether a row must be the same to the bit whatever rows stand
+            beside it, even where MKL would multiply a single row two or three times as fast.
+    """
+    weight = weight.detach().to("cpu", torch.float32)
     if precision == "int8":
-        return Int8Product(weight) if Int8Product.is_there() else RoundedProduct(weight)
+        return Int8Product(weight) if has_int8() else RoundedProduct(weight)
     if precision == "bfloat16":
         if has_bfloat16():
             return Bfloat16Product(weight, many_rows)
         weight = weight.bfloat16().float()
     if many_rows:
         return SharedProduct(weight)
-    return MklProduct(weight) if MklProduct.is_there() else PlainProduct(weight)
-
-
-def has_bfloat16() -> bool:
-    """Whether this CPU multiplies bfloat16 itself."""
-    check = getattr(torch.cpu, "_is_avx512_bf16_supported", None)
-    return bool(check and check()) and _has_op("mkldnn", "_linear_pointwise")
+    return MklProduct(weight, rows_alike) if has_mkl() else PlainProduct(weight)
 
 
 class SharedProduct:
@@ -110,22 +113,20 @@ class PlainProduct:
 
 
 class MklProduct:
-    """The weight as MKL packs it."""
+    """The weight as MKL packs it; see `make_product` for `rows_alike`."""
 
-    def __init__(self, weight: Tensor) -> None:
-        with one_thread():  # packed by three or more, a row alone would be summed another way
-            self.packed = torch.ops.mkl._mkl_reorder_linear_weight(weight, MKL_ROWS)
+    def __init__(self, weight: Tensor, rows_alike: bool = True) -> None:
+        self.packed = torch.ops.mkl._mkl_reorder_linear_weight(weight, MKL_ROWS)
         self.shape = weight.new_empty(1, 1).expand(weight.shape)  # only its sizes are read
-
-    @staticmethod
-    def is_there() -> bool:
-        """Whether torch was built with it."""
-        return torch._C.has_mkl and _has_op("mkl", "_mkl_linear")
+        self.in_groups = rows_alike and rounds_rows_in_groups()
 
     def __call__(self, x: Tensor) -> Tensor:
         """(n, K) -> (n, N)."""
+        n = len(x)
+        if self.in_groups and n < FEW_ROWS and n % ROWS_AT_ONCE:
+            x = F.pad(x, (0, 0, 0, -n % ROWS_AT_ONCE))
         found: Tensor = torch.ops.mkl._mkl_linear(x, self.packed, self.shape, None, x.shape[0])
-        return found
+        return found[:n]
 
     def add_to(self, sums: Tensor, x: Tensor) -> None:
         """Add the product to sums (n, N)."""
@@ -137,7 +138,7 @@ class Bfloat16Product:
 
     With matrix tiles oneDNN sums in parts that depend on the number of rows, so that a row's result
     would depend on how many stand beside it. Up to 32 rows it does not; where hundreds are usual,
-    they are multiplied 128 at a time, filled up with zeros.
+    they are multiplied 128 at a time, padded with zeros.
 
     Args:
         weight: (N, K).
@@ -147,7 +148,7 @@ class Bfloat16Product:
     def __init__(self, weight: Tensor, many_rows: bool = False) -> None:
         self.packed = torch.ops.mkldnn._reorder_linear_weight(weight.bfloat16(), ONEDNN_ROWS)
         self.width = len(weight)  # N
-        self.least, self.most = 2, MANY_ROWS  # a row alone would be summed another way, too
+        self.least, self.most = 2, MANY_ROWS  # a single row would be summed another way, too
         if uses_tiles():
             self.least, self.most = (TILE_BLOCK, TILE_BLOCK) if many_rows else (2, TILE_ROWS)
 
@@ -175,17 +176,12 @@ class Bfloat16Product:
 
 
 class Int8Product:
-    """The weight in whole numbers of -127 to 127, with a scale per output."""
+    """The weight in 8-bit integers from -127 to 127, with a scale per output."""
 
     def __init__(self, weight: Tensor) -> None:
         whole, self.scale = to_int8(weight)
         self.packed = torch.ops.onednn.qlinear_prepack(whole, None)
         self.zero_points = torch.zeros(len(weight), dtype=torch.int32)
-
-    @staticmethod
-    def is_there() -> bool:
-        """Whether torch was built with it and sums have 32 bits: without VNNI 16 cut them off."""
-        return _has_op("onednn", "qlinear_pointwise") and torch.cpu._is_vnni_supported()
 
     def _multiply(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """The product of x divided by its rows' scales, (n, N), and those scales, (n, 1)."""
@@ -238,7 +234,3 @@ def row_scales(x: Tensor) -> Tensor:
 def _pieces(most: int, *matrices: Tensor) -> list[tuple[Tensor, ...]]:
     """Rows of each matrix, at most that many at a time."""
     return [torch.split(matrix, most) for matrix in matrices]
-
-
-def _has_op(library: str, name: str) -> bool:
-    return hasattr(getattr(torch.ops, library), name)

@@ -22,7 +22,7 @@ from torch.autograd.function import once_differentiable
 
 from relmo.errors import ConfigError
 from relmo.kernels.device import on_its_device
-from relmo.kernels.packing import Rooms
+from relmo.kernels.packing import StepRows
 from relmo.kernels.reference import LstmWeights
 
 BLOCK = 1024
@@ -62,7 +62,7 @@ def paired_lstm(
     return outputs, last_h, last_c
 
 
-class ReadWeights(NamedTuple):
+class JoinedWeights(NamedTuple):
     """Weights of both directions as `read_packed` wants them."""
 
     joined: Tensor
@@ -73,20 +73,20 @@ class ReadWeights(NamedTuple):
     """(2, P, H)."""
 
 
-def read_weights(weights: LstmWeights) -> ReadWeights:
+def join_weights(weights: LstmWeights) -> JoinedWeights:
     """Stacked weights, as `paired_lstm` takes them, made ready for reading."""
     assert weights.projection is not None
     joined = torch.cat([weights.input, weights.recurrent], 2)  # (2, 4H, 2P)
-    return ReadWeights(joined, weights.bias, weights.projection)
+    return JoinedWeights(joined, weights.bias, weights.projection)
 
 
 @on_its_device
 def read_packed(
     x: Tensor,
-    rooms: Rooms,
+    plan: StepRows,
     h: Tensor,
     c: Tensor,
-    weights: ReadWeights,
+    weights: JoinedWeights,
     cell_clip: float | None = None,
     output_clip: float | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -98,7 +98,7 @@ def read_packed(
 
     Args:
         x: (2, S, P), each direction in its own reading order.
-        rooms: where each step reads and writes, on the device.
+        plan: where each step reads and writes, on the device.
         h: (2, B, P) and
         c: (2, B, H), float32, before the first step.
         weights: of both directions.
@@ -108,15 +108,15 @@ def read_packed(
     Returns:
         Outputs (2, S, P), and h and c after each sentence's last token.
     """
-    S, P, H, most = x.shape[1], x.shape[2], c.shape[2], len(rooms.last)
+    S, P, H, most = x.shape[1], x.shape[2], c.shape[2], len(plan.last)
     both = x.new_empty(2, most + S, 2 * P)  # inputs, and beside them the outputs a step before
-    both[:, rooms.inputs, :P] = x
+    both[:, plan.inputs, :P] = x
     before = both[..., P:]  # (2, most + S, P)
     before[:, :most] = h[:, :most]
     h, c = h.clone(), c.clone()
     gates, m = x.new_empty(2, most, 4 * H), x.new_empty(2, most, H)  # for each step again
     to_gates, to_output = weights.joined.mT, weights.projection.mT
-    for n, first, after in rooms.steps:
+    for n, first, after in plan.steps:
         gate, squashed = gates.narrow(1, 0, n), m.narrow(1, 0, n)  # (2, n, ·)
         torch.bmm(both.narrow(1, first, n), to_gates, out=gate)
         step_forward(gate, c, c, squashed, cell_clip, weights.bias)
@@ -125,7 +125,7 @@ def read_packed(
         if output_clip is not None:
             output.clamp_(-output_clip, output_clip)
     y = before[:, most:]  # (2, S, P)
-    h[:, :most] = y[:, rooms.last]
+    h[:, :most] = y[:, plan.last]
     return y, h, c
 
 

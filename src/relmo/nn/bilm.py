@@ -4,21 +4,37 @@
                            │                             ├─▶ [x; x], [→1; ←1], [→2; ←2]
                            └──backward_lstm──▶ ←1 ─▶ ←2 ─┘
 
-The directions share the token layer and nothing else; they are joined only when layers are handed
-out. This is not a usual bidirectional LSTM, whose second layer reads both directions of the first.
+The directions share the token layer and nothing else; `join_directions` joins them only when the
+layers are returned. This is not a usual bidirectional LSTM, whose second layer reads both
+directions of the first. State is an argument and a result, never a memory of the module.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 
-from relmo.config import CharCnnConfig, ElmoConfig, Start
-from relmo.nn import char_cnn, lstm, word_table
-from relmo.nn.state import check_state, repeat_state, zero_state
+from relmo.config import CharCnnConfig, ElmoConfig, LstmConfig, Start
+from relmo.errors import ConfigError
+from relmo.kernels.device import has_triton, to_device
+from relmo.kernels.packing import Packing, join_directions, pack
+from relmo.nn import lstm, token_layers
 from relmo.types import Batch, BiLmState, Layers, LstmState
+
+Outputs = Sequence[Sequence[Tensor] | Tensor]
+"""Of each LSTM layer, forward and backward, (S, P) each."""
+
+
+class Engine(Protocol):
+    """Whoever runs the LSTMs of both directions over packed tokens."""
+
+    def read_packed(
+        self, rows: Tensor, packing: Packing, state: BiLmState
+    ) -> tuple[Outputs, BiLmState]:
+        """Read token vectors (2, S, P), packed in each direction's reading order."""
 
 
 class BiLM(nn.Module):
@@ -27,16 +43,16 @@ class BiLM(nn.Module):
     def __init__(self, config: ElmoConfig) -> None:
         super().__init__()
         self.config = config
-        self.token_layer: char_cnn.CharCnn | word_table.WordTable
+        self.token_layer: token_layers.CharCnn | token_layers.WordTable
         if isinstance(config.tokens, CharCnnConfig):
-            self.token_layer = char_cnn.CharCnn(config.tokens)
+            self.token_layer = token_layers.CharCnn(config.tokens)
         else:
-            self.token_layer = word_table.WordTable(config.tokens)
+            self.token_layer = token_layers.WordTable(config.tokens)
         self.forward_lstm = lstm.LstmStack(config.lstm)
         self.backward_lstm = lstm.LstmStack(config.lstm)
         L, P, H = config.lstm.num_layers, config.lstm.output_width, config.lstm.cell_width
         self.start: Start = config.start
-        """The state before a sentence; a model that carries one may begin from it or from zero."""
+        """The state before a sentence; a model that stores one may start from it or from zero."""
         stored = config.has_start_state
         for direction in ("forward", "backward"):
             self.register_buffer(f"start_{direction}_h", torch.zeros(L, P) if stored else None)
@@ -51,23 +67,55 @@ class BiLM(nn.Module):
         self, x: Tensor, lengths: Tensor, state: BiLmState | None = None
     ) -> tuple[Layers, BiLmState]:
         """Read token vectors (B, T, P) whose row b is valid up to lengths[b]."""
-        B, T, _ = x.shape
-        state = self.begin(state, B)
-        turned = turn_within_length(lengths, T).to(x.device)  # (B, T)
-        mask = (torch.arange(T) < lengths.unsqueeze(1)).to(x.device)  # (B, T)
-        ahead, forward_state = self.forward_lstm(x, lengths, state.forward)
-        behind, backward_state = self.backward_lstm(take(x, turned), lengths, state.backward)
-        layers = join_directions(x, zip(ahead, behind, strict=True), turned, mask)
-        return layers, BiLmState(forward_state, backward_state)
+        return read_sentences(self, x, lengths, self.begin(state, x.shape[0]))
+
+    def read_packed(
+        self, rows: Tensor, packing: Packing, state: BiLmState
+    ) -> tuple[Outputs, BiLmState]:
+        """Read token vectors (2, S, P) by the plain modules: the reference for every engine."""
+        B, T = len(packing.lengths), len(packing.alive)
+        where = to_device(packing.sentence, rows.device), to_device(packing.step, rows.device)
+        found = []
+        stacks = (self.forward_lstm, state.forward), (self.backward_lstm, state.backward)
+        for (stack, before), tokens in zip(stacks, rows, strict=True):
+            x = tokens.new_zeros(B, T, tokens.shape[1]).index_put(where, tokens)  # (B, T, P)
+            outputs, after = stack(x, packing.lengths, before)
+            found.append(([y[where] for y in outputs], after))  # (S, P) each
+        (ahead, forward), (behind, backward) = found
+        return list(zip(ahead, behind, strict=True)), BiLmState(forward, backward)
+
+    def read_padded(self, x: Tensor, lengths: Tensor) -> Layers:
+        """Like `read` from the start state, for training: GPU kernels read padding along.
+
+        What they read past a sentence's end is discarded and passes no gradient, so there is no
+        state to return. Gradients flow back once: the kernels refuse a second backward pass.
+        """
+        if not has_kernels(self):
+            return self.read(x, lengths)[0]
+        B, T, P = x.shape
+        kind = x.device.type
+        dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else x.dtype
+        packing = pack(lengths)
+        places = to_device(packing.places(T), x.device)  # (2, S)
+        read = to_device(packing.step * B + packing.sentence, x.device)  # (S,), time first
+        both = x.new_zeros(2, T * B, P)
+        both[:, read] = x.reshape(B * T, P)[places]
+        with torch.autocast(kind, enabled=False):
+            windows = both.view(2, T, B, P).to(dtype)
+            stacks = self.forward_lstm, self.backward_lstm
+            found, _ = lstm.read_windows(*stacks, windows, self.start_state(B))
+        outputs = [y.flatten(1, 2)[:, read].to(x.dtype) for y in found]  # (2, S, P)
+        return join_directions(x, lengths, places, outputs)
 
     def begin(self, state: BiLmState | None, batch_size: int) -> BiLmState:
         """The state to read on from: the one given, checked, or else the start state."""
-        state = self.start_state(batch_size) if state is None else state
+        if state is None:
+            return self.start_state(batch_size)
         check_state(state, self.config.lstm, batch_size)
         return state
 
     def start_state(self, batch_size: int, start: Start | None = None) -> BiLmState:
-        """The state before a sentence, (L, batch_size, …): the model's own unless one is named."""
+        """The state before a sentence, (L, B, ...): the model's own unless one is named."""
         if (start or self.start) == "zero":
             return zero_state(self.config.lstm, batch_size, like=next(self.parameters()))
         parts = [
@@ -76,44 +124,65 @@ class BiLM(nn.Module):
             for part in "hc"
         ]
         stored = BiLmState(LstmState(parts[0], parts[1]), LstmState(parts[2], parts[3]))
-        return repeat_state(stored, batch_size)
+        return map_state(lambda part: part.expand(-1, batch_size, -1), stored)
 
 
-def turn_within_length(lengths: Tensor, T: int) -> Tensor:
-    """Positions that reverse each row within its own length and leave padding in place, (B, T)."""
-    t = torch.arange(T)
-    last = lengths.unsqueeze(1) - 1  # (B, 1)
-    return torch.where(t <= last, last - t, t)
+def read_sentences(
+    engine: Engine, x: Tensor, lengths: Tensor, state: BiLmState
+) -> tuple[Layers, BiLmState]:
+    """All layers of token vectors (B, T, P) whose row b is valid up to lengths[b]; state after."""
+    B, T, P = x.shape
+    packing = pack(lengths)
+    places = to_device(packing.places(T), x.device)  # (2, S)
+    outputs, after = engine.read_packed(x.reshape(B * T, P)[places], packing, state)
+    return join_directions(x, lengths, places, outputs), after
 
 
-def join_directions(
-    x: Tensor, outputs: Iterable[tuple[Tensor, Tensor]], turned: Tensor, mask: Tensor
-) -> Layers:
-    """Layers of token vectors and of what each LSTM layer made of them.
-
-    Args:
-        x: (B, T, P), which are layer 0 of both directions.
-        outputs: forward and backward, each (B, T, P) in its own reading order.
-        turned: (B, T) positions that reverse each row within its length.
-        mask: (B, T) true where a token stands.
-    """
-    pairs = [(x, x), *((ahead, take(behind, turned)) for ahead, behind in outputs)]
-    values = torch.stack([torch.cat(pair, -1) for pair in pairs])  # (L + 1, B, T, D)
-    return Layers(values * mask.unsqueeze(-1), mask)  # zero where no token stands
+def has_kernels(bilm: BiLM) -> bool:
+    """Whether the biLM's LSTMs can run as Triton kernels where it is."""
+    weight = next(bilm.parameters())
+    is_float32 = weight.dtype == torch.float32
+    return bilm.config.lstm.has_projection and is_float32 and has_triton(weight)
 
 
-def take(x: Tensor, positions: Tensor) -> Tensor:
-    """Reorder the tokens of each row: (B, T, width) by (B, T)."""
-    return x.gather(1, positions.unsqueeze(-1).expand(-1, -1, x.shape[-1]))
+def zero_state(config: LstmConfig, batch_size: int, like: Tensor) -> BiLmState:
+    """Zeros for batch_size rows, on the device and in the dtype of `like`."""
+
+    def direction() -> LstmState:
+        L, B, P, H = config.num_layers, batch_size, config.output_width, config.cell_width
+        return LstmState(h=like.new_zeros(L, B, P), c=like.new_zeros(L, B, H))
+
+    return BiLmState(forward=direction(), backward=direction())
+
+
+def check_state(state: BiLmState, config: LstmConfig, batch_size: int) -> None:
+    """Raise ConfigError unless the state has the shape of batch_size rows of such a model."""
+    L, B, P, H = config.num_layers, batch_size, config.output_width, config.cell_width
+    for name, part in (("forward", state.forward), ("backward", state.backward)):
+        found = tuple(part.h.shape), tuple(part.c.shape)
+        if found != ((L, B, P), (L, B, H)):
+            raise ConfigError(
+                f"expected a {name} state of shapes {(L, B, P)} and {(L, B, H)} for {B} sentences, "
+                f"got {found[0]} and {found[1]}; pass the state returned for the same rows"
+            )
+
+
+def map_state(change: Callable[..., Tensor], *states: BiLmState) -> BiLmState:
+    """Apply a function to all four tensors, each (L, B, width), of one state or of several."""
+    return BiLmState(
+        forward=LstmState(
+            h=change(*(s.forward.h for s in states)), c=change(*(s.forward.c for s in states))
+        ),
+        backward=LstmState(
+            h=change(*(s.backward.h for s in states)), c=change(*(s.backward.c for s in states))
+        ),
+    )
 
 
 def initialize(bilm: BiLM, seed: int = 0) -> BiLM:
-    """Fill fresh parameters at random, the same for the same seed; gives the module back."""
+    """Fill new parameters at random, the same for the same seed; returns the module."""
     generator = torch.Generator().manual_seed(seed)
-    if isinstance(bilm.token_layer, char_cnn.CharCnn):
-        char_cnn.initialize(bilm.token_layer, generator)
-    else:
-        word_table.initialize(bilm.token_layer, generator)
+    token_layers.initialize(bilm.token_layer, generator)
     lstm.initialize(bilm.forward_lstm, generator)
     lstm.initialize(bilm.backward_lstm, generator)
     return bilm

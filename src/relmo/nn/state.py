@@ -1,54 +1,13 @@
-"""What a biLM remembers, made, widened and cut by hand: state is an argument, never a memory."""
+"""Temporary."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
 from relmo.config import LstmConfig
-from relmo.errors import ConfigError
-from relmo.types import BiLmState, LstmState
-
-
-def zero_state(config: LstmConfig, batch_size: int, like: Tensor) -> BiLmState:
-    """Nothing remembered, for batch_size rows, on the device and in the dtype of `like`."""
-
-    def direction() -> LstmState:
-        L, B, P, H = config.num_layers, batch_size, config.output_width, config.cell_width
-        return LstmState(h=like.new_zeros(L, B, P), c=like.new_zeros(L, B, H))
-
-    return BiLmState(forward=direction(), backward=direction())
-
-
-def check_state(state: BiLmState, config: LstmConfig, batch_size: int) -> None:
-    """Raise ConfigError unless the state is that of batch_size rows of such a model."""
-    L, B, P, H = config.num_layers, batch_size, config.output_width, config.cell_width
-    for name, part in (("forward", state.forward), ("backward", state.backward)):
-        found = tuple(part.h.shape), tuple(part.c.shape)
-        if found != ((L, B, P), (L, B, H)):
-            raise ConfigError(
-                f"{name} state has shapes {found[0]} and {found[1]}, {B} sentences need "
-                f"{(L, B, P)} and {(L, B, H)}; hand in the state that the same rows came out with"
-            )
-
-
-def map_state(change: Callable[..., Tensor], *states: BiLmState) -> BiLmState:
-    """Apply a function to all four tensors, each (L, B, width), of one state or of several."""
-    return BiLmState(
-        forward=LstmState(
-            h=change(*(s.forward.h for s in states)), c=change(*(s.forward.c for s in states))
-        ),
-        backward=LstmState(
-            h=change(*(s.backward.h for s in states)), c=change(*(s.backward.c for s in states))
-        ),
-    )
-
-
-def repeat_state(state: BiLmState, batch_size: int) -> BiLmState:
-    """The one row of a start state, (L, 1, width), for each of batch_size rows."""
-    return map_state(lambda part: part.expand(-1, batch_size, -1), state)
+from relmo.nn.bilm import map_state, zero_state
+from relmo.types import BiLmState
 
 
 def take_rows(state: BiLmState, batch_size: int) -> BiLmState:

@@ -1,9 +1,9 @@
 """Each distinct word through the token layer once, remembered within a bound across calls.
 
 The vector of a word depends on its letters and the weights alone, so looking it up gives the very
-numbers that were computed. Nothing is remembered while the weights require a gradient, and what was
-remembered goes when they have changed. (Writing past torch's notice, as through `.data`, needs
-`clear`.)
+numbers that were computed. Nothing is remembered while the weights require a gradient, and
+everything is forgotten when they have changed. (Changes that torch does not count, as through
+`.data`, need `clear`.)
 """
 
 from __future__ import annotations
@@ -18,27 +18,34 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from relmo.kernels.device import to_device
-from relmo.nn.uninitialized import versions
 
 WORDS_AT_ONCE = {"cpu": 256, "cuda": 4096}
 """Words per pass through the token layer, by device: bounds the memory of the convolutions."""
 MEMORY = {"cpu": 64 * 2**20, "cuda": 512 * 2**20}
 """Bytes for words, by device: a GPU's batch has 10,000 distinct ones, and spelling them takes the
-host longer than it takes the GPU to read them."""
+host longer than reading them takes the GPU."""
 LONGEST = 64
-"""Longer words are computed each time: they seldom come again, and their letters take room."""
+"""Longer words are computed each time: they seldom recur, and their letters take memory."""
 
 
 def words_that_fit(device: torch.device, width: int) -> int:
-    """Words of that many numbers that are kept on a device."""
+    """How many words of that width are kept on a device."""
     return MEMORY.get(device.type, MEMORY["cpu"]) // (4 * width)
 
 
+def weight_versions(module: nn.Module) -> tuple[object, ...]:
+    """What tells weights apart: where they are, how often torch has written to them."""
+    return tuple(
+        (p.data_ptr(), 0 if p.is_inference() else p._version, p.device, p.requires_grad)
+        for p in module.parameters()
+    )
+
+
 class WordMemo:
-    """Token vectors of words, computed once and kept for the most recently used. Safe for threads.
+    """Token vectors of words, computed once and kept for the most recently used. Thread-safe.
 
     Args:
-        layer: the token layer; its weights say when what is remembered goes.
+        layer: the token layer; when its weights change, everything is forgotten.
         spell: words -> ids, (N, C) or (N,), on the layer's device.
         capacity: words kept at most; 0 keeps none.
         compute: ids -> (N, P); the layer itself unless given.
@@ -71,7 +78,7 @@ class WordMemo:
         self._weights: tuple[object, ...] = ()
 
     def hold(self, capacity: int) -> None:
-        """Keep that many words at most from now on; another number begins anew."""
+        """Keep that many words at most from now on; a new number starts empty."""
         with self._lock:
             if capacity != self.capacity:
                 self.capacity = capacity
@@ -80,7 +87,7 @@ class WordMemo:
     def vectors(self, words: Sequence[str]) -> Tensor:
         """Token vectors of words, (U, P), without gradient."""
         with torch.inference_mode(False), torch.no_grad():
-            weights = versions(self.layer)
+            weights = weight_versions(self.layer)
             rows, kept = self._recall(words, weights)  # (U,), (known, P)
             if kept is not None and len(kept) == len(words):
                 return kept
@@ -97,7 +104,7 @@ class WordMemo:
     def _recall(
         self, words: Sequence[str], weights: tuple[object, ...]
     ) -> tuple[NDArray[np.int64], Tensor | None]:
-        """The row of each word, -1 for one that is not known, and vectors (known, P)."""
+        """The row of each word, -1 for an unknown one, and vectors (known, P)."""
         with self._lock:
             if weights != self._weights:
                 self.clear()
@@ -144,7 +151,7 @@ class WordMemo:
                 ]
 
     def _rows_for(self, words: Sequence[str]) -> NDArray[np.int64]:
-        """Rows for new words: free ones, then those of the words that were used longest ago."""
+        """Rows for new words: free ones, then those of the least recently used words."""
         free = np.arange(len(self._words), min(self.capacity, len(self._words) + len(words)))
         rows = free
         if len(free) < len(words):
@@ -171,7 +178,7 @@ class WordMemo:
         self._table = larger
 
     def __getstate__(self) -> dict[str, Any]:
-        """For copies and pickles: everything but what is remembered."""
+        """For copies and pickles: everything but the remembered words."""
         names = ("layer", "spell", "capacity", "compute")
         return {name: getattr(self, name) for name in names}
 

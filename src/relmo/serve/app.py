@@ -1,60 +1,62 @@
-"""The server as an ASGI app: `create_app(elmo)`.
+"""The server as an ASGI app, and running it with uvicorn.
 
-create_app(Elmo.from_pretrained("relmo-en-small"))   # for uvicorn, hypercorn or a test
+    app = create_app(Elmo.from_pretrained("relmo-en-small"))    # for any ASGI server, or a test
+    run_server(app, bind("127.0.0.1", 8000))                    # what `relmo serve` does
+
+A request passes monitoring.py (log, metrics), access.py (host, key, body size), routes.py,
+service.py (limits, tokens) and batcher.py (one thread, batches across requests).
 """
 
 from __future__ import annotations
 
 import asyncio
+import signal
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from signal import SIGINT, SIGTERM
 
+import uvicorn
 from fastapi import FastAPI
-from fastapi.exceptions import RequestValidationError
-from starlette.exceptions import HTTPException
-from starlette.requests import Request
-from starlette.responses import Response
 
 from relmo import __version__
 from relmo.elmo import Elmo
-from relmo.errors import TextError
-from relmo.serve import problems
-from relmo.serve.about_routes import about_routes
-from relmo.serve.batcher import QueueClosed, QueueFull
-from relmo.serve.door import Door
-from relmo.serve.meters import Meters
-from relmo.serve.openai_routes import openai_routes
-from relmo.serve.page_routes import page_routes
-from relmo.serve.service import Service, refusal_of, warm_up
-from relmo.serve.settings import Access, Limits
-from relmo.serve.shelf import Index
-from relmo.serve.token_routes import token_routes
-from relmo.serve.watch import Watch
+from relmo.errors import ConfigError
+from relmo.search import SemanticIndex
+from relmo.serve.access import Access, AccessControl, Limits
+from relmo.serve.errors import add_error_handlers
+from relmo.serve.monitoring import Metrics, Monitoring
+from relmo.serve.routes import openai_routes, page_routes, relmo_routes, server_routes
+from relmo.serve.service import Service, warm_up
+
+BACKLOG = 2048
+CONNECTIONS = 1024
+"""Open connections at most; uvicorn answers 503 above."""
 
 
 def create_app(
     elmo: Elmo,
     *,
-    index: Index | None = None,
+    index: SemanticIndex | None = None,
     limits: Limits | None = None,
     access: Access | None = None,
 ) -> FastAPI:
-    """A server for one model; its thread starts now and ends with the app's lifespan.
+    """Create the server for one model; its thread starts now and ends with the app's lifespan.
 
     Args:
         elmo: the model; nothing else may use it meanwhile.
-        index: what /search looks in; without it the route answers 404.
-        limits: on requests and on what waits.
-        access: key and host names; anyone under any name unless given.
+        index: searched by /search, opened with the same model; without it the route answers 404.
+        limits: on the size of requests and of the queue.
+        access: API key and host names; by default anyone under any host name.
     """
-    limits, access, meters = limits or Limits(), access or Access(), Meters()
+    limits, metrics = limits or Limits(), Metrics()
     warm_up(elmo)
-    service = Service(elmo, limits, meters, index)
+    service = Service(elmo, limits, metrics, index)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         yield
-        await asyncio.to_thread(service.close)
+        await asyncio.to_thread(service.batcher.close)
 
     app = FastAPI(
         title="relmo",
@@ -65,27 +67,53 @@ def create_app(
         lifespan=lifespan,
     )
     app.state.service = service
-    for router in (
-        openai_routes(service),
-        token_routes(service),
-        about_routes(app, service, meters),
-        page_routes(app, service),
-    ):
-        app.include_router(router)
-    _answer_errors(app)
-    app.add_middleware(Door, access=access, limits=limits)
-    app.add_middleware(Watch, meters=meters)  # the last added is the outermost
+    app.include_router(openai_routes(service))
+    app.include_router(relmo_routes(service))
+    app.include_router(server_routes(app, service, metrics))
+    app.include_router(page_routes(app, service))
+    add_error_handlers(app)
+    app.add_middleware(AccessControl, access=access or Access(), limits=limits)
+    app.add_middleware(Monitoring, metrics=metrics)  # the last one added is the outermost
     return app
 
 
-def _answer_errors(app: FastAPI) -> None:
-    """Every error in one shape."""
+def bind(host: str, port: int) -> socket.socket:
+    """A socket bound to an address; port 0 picks a free one. Raises ConfigError if it cannot."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host.strip("[]"), port))
+    except OSError as error:
+        listening.close()
+        raise ConfigError(
+            f"cannot listen on {host} port {port}: {error.strerror or error}; choose another --port"
+        ) from error
+    listening.set_inheritable(False)
+    return listening
 
-    async def answer(request: Request, error: Exception) -> Response:
-        return await problems.answer_refusal(request, refusal_of(error))
 
-    app.add_exception_handler(problems.Refusal, problems.answer_refusal)
-    app.add_exception_handler(RequestValidationError, problems.answer_invalid)
-    app.add_exception_handler(HTTPException, problems.answer_http)
-    for kind in (QueueFull, QueueClosed, TextError):
-        app.add_exception_handler(kind, answer)
+def make_server(app: FastAPI) -> uvicorn.Server:
+    """Uvicorn without its access log and without a time limit for finishing requests."""
+    config = uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        backlog=BACKLOG,
+        limit_concurrency=CONNECTIONS,
+        timeout_keep_alive=30,
+    )
+    return uvicorn.Server(config)
+
+
+def run_server(app: FastAPI, listening: socket.socket) -> None:
+    """Serve until SIGTERM or SIGINT; returns when every accepted request is answered."""
+    server = make_server(app)
+    # after stopping, uvicorn raises the signal again; that must not kill the process half-way
+    before = {kind: signal.signal(kind, lambda *_: None) for kind in (SIGTERM, SIGINT)}
+    try:
+        server.run(sockets=[listening])
+    finally:
+        for kind, handler in before.items():
+            signal.signal(kind, handler)

@@ -1,6 +1,6 @@
-"""Occurrences of one word -> points of a plane and clusters: small, plain, always the same.
+"""Occurrences of one word as points on a plane, with clusters.
 
-For tens of vectors, as a person types them: no library is needed, and nothing is random.
+Made for the tens of sentences a person types: plain numpy, and deterministic.
 """
 
 from __future__ import annotations
@@ -12,54 +12,55 @@ from numpy.typing import NDArray
 
 from relmo.types import Vectors
 
-MOST_CLUSTERS = 5
-GOOD_SILHOUETTE = 0.15
-"""Below this the occurrences are called one cluster: they do not fall apart."""
-ROUNDS = 50
+MAX_CLUSTERS = 5
+MIN_SILHOUETTE = 0.15
+"""Below this score the occurrences count as one cluster."""
+MAX_ITERATIONS = 50
 
 
 @dataclass(frozen=True)
 class WordMap:
-    """Where occurrences stand, in the order in which they came."""
+    """Points and clusters, in the order of the occurrences."""
 
     points: NDArray[np.float64]
-    """(N, 2) along the two directions in which the vectors differ most."""
+    """(N, 2) coordinates on the first two principal components."""
     shares: NDArray[np.float64]
-    """(2,) of the variance that each of them holds."""
+    """(2,) share of the variance that each component explains."""
     clusters: NDArray[np.int64]
-    """(N,) numbers from 0, by first occurrence."""
+    """(N,) cluster numbers from 0, in the order of first occurrence."""
 
 
 def map_words(vectors: Vectors) -> WordMap:
-    """(N, D), each scaled to length one -> their map."""
+    """Map vectors (N, D), of which only the direction counts."""
     x = vectors.astype(np.float64)
     x /= np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-12)
     x -= x.mean(0)
-    points, shares = principal(x)
-    return WordMap(points, shares, clusters_of(x))
+    points, shares = principal_components(x)
+    return WordMap(points, shares, find_clusters(x))
 
 
-def principal(x: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Centred (N, D) -> (N, 2) on the two main axes, and their shares of the variance."""
+def principal_components(
+    x: NDArray[np.float64],
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Centered (N, D) -> coordinates (N, 2) and shares of the variance (2,)."""
     u, s, _ = np.linalg.svd(x, full_matrices=False)
     u, s = u[:, :2], s[:2]
-    signs = np.sign(u[np.abs(u).argmax(0), range(u.shape[1])])  # an axis has no direction: fix one
-    points = np.zeros((len(x), 2))
+    signs = np.sign(u[np.abs(u).argmax(0), range(u.shape[1])])  # SVD leaves the sign open: fix it
+    points, shares = np.zeros((len(x), 2)), np.zeros(2)
     points[:, : len(s)] = u * s * signs
-    shares = np.zeros(2)
     shares[: len(s)] = s**2 / max(float((x**2).sum()), 1e-12)
     return points, shares
 
 
-def clusters_of(x: NDArray[np.float64]) -> NDArray[np.int64]:
-    """(N, D) -> (N,) cluster numbers; as many clusters as stand apart best."""
+def find_clusters(x: NDArray[np.float64]) -> NDArray[np.int64]:
+    """(N, D) -> cluster numbers (N,); the number of clusters is the one that separates best."""
     distances = np.linalg.norm(x[:, None] - x[None], axis=2)  # (N, N)
-    best, best_score = np.zeros(len(x), np.int64), GOOD_SILHOUETTE
-    for count in range(2, min(MOST_CLUSTERS, len(x) - 1) + 1):
-        found = k_means(x, distances, count)
-        score = silhouette(distances, found)
+    best, best_score = np.zeros(len(x), np.int64), MIN_SILHOUETTE
+    for count in range(2, min(MAX_CLUSTERS, len(x) - 1) + 1):
+        clusters = k_means(x, distances, count)
+        score = silhouette(distances, clusters)
         if score > best_score + 1e-9:
-            best, best_score = found, score
+            best, best_score = clusters, score
     _, first, numbers = np.unique(best, return_index=True, return_inverse=True)
     return np.asarray(np.argsort(np.argsort(first))[numbers], dtype=np.int64)
 
@@ -67,34 +68,33 @@ def clusters_of(x: NDArray[np.float64]) -> NDArray[np.int64]:
 def k_means(
     x: NDArray[np.float64], distances: NDArray[np.float64], count: int
 ) -> NDArray[np.int64]:
-    """Lloyd's rounds from starts that stand far from each other."""
+    """Lloyd's algorithm, started from points far from each other."""
     starts = [int(distances.sum(1).argmax())]
     while len(starts) < count:
         starts.append(int(distances[:, starts].min(1).argmax()))
-    centres, found = x[starts], np.full(len(x), -1)
-    for _ in range(ROUNDS):
-        nearest = np.linalg.norm(x[:, None] - centres[None], axis=2).argmin(1)
-        if (nearest == found).all():
+    centers, clusters = x[starts], np.full(len(x), -1)
+    for _ in range(MAX_ITERATIONS):
+        nearest = np.linalg.norm(x[:, None] - centers[None], axis=2).argmin(1)
+        if (nearest == clusters).all():
             break
-        found = nearest
-        centres = np.stack(
-            [x[found == c].mean(0) if (found == c).any() else centres[c] for c in range(count)]
-        )
-    return found
+        clusters = nearest
+        members = [x[clusters == c] for c in range(count)]
+        centers = np.stack([m.mean(0) if len(m) else centers[c] for c, m in enumerate(members)])
+    return clusters
 
 
 def silhouette(distances: NDArray[np.float64], clusters: NDArray[np.int64]) -> float:
-    """How much nearer the others of one's own cluster are than those of the next: -1 to 1."""
-    numbers = np.unique(clusters)
-    if len(numbers) < 2:
+    """Mean silhouette score, from -1 to 1; -1 for a single cluster, 0 for a point alone in its."""
+    members = clusters == np.unique(clusters)[:, None]  # (K, N)
+    if len(members) < 2:
         return -1.0
     scores = []
-    for i, own in enumerate(clusters):
-        same = (clusters == own) & (np.arange(len(clusters)) != i)
-        if not same.any():
+    for i, own in enumerate(members.argmax(0)):
+        others = members[own] & (np.arange(len(clusters)) != i)
+        if not others.any():
             scores.append(0.0)
             continue
-        a = distances[i, same].mean()
-        b = min(distances[i, clusters == other].mean() for other in numbers if other != own)
+        a = distances[i, others].mean()
+        b = min(distances[i, each].mean() for c, each in enumerate(members) if c != own)
         scores.append(float((b - a) / max(a, b, 1e-12)))
     return float(np.mean(scores))

@@ -24,7 +24,7 @@ from relmo.elmo import Elmo
 from relmo.elmo_layer import ElmoLayer
 from relmo.errors import ConfigError, ModelNotFound, WeightError
 from relmo.files import make_folder, read_json, replacing, sha256
-from relmo.runtime.reader import PrecisionChoice, check_precision
+from relmo.runtime.runtime import PrecisionChoice, check_precision
 from relmo.tasks.data_files import Part
 from relmo.tasks.inputs import Inputs, InputSettings, Letters, make_elmo_layer
 from relmo.tasks.labelled import AnyTask, BatchSettings
@@ -225,7 +225,7 @@ def load_task(
     recipe = make_task_recipe(card.task, card.recipe, str(folder / CARD))
     model = _reopen_elmo(folder, card, elmo, world.device)
     if model is not None:
-        model.reader.use(precision)
+        model.runtime.fast.use_precision(precision)
     table = np.zeros((len(card.words) + 2, card.static_width), np.float32)
     letters = None if card.letters is None else Letters(card.letters)
     layer = _elmo_layer(model, recipe)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from relmo.errors import TextError, TextWarning
@@ -22,6 +22,12 @@ def check_sentences(sentences: Iterable[Sentence]) -> None:
     """Raise TextError for one string in the place of many: it would be read letter by letter."""
     if isinstance(sentences, str):
         raise TextError("a list of sentences is needed and one string came; write [text]")
+
+
+def tokenized(sentences: Iterable[Sentence], tokenizer: Tokenizer) -> Iterator[list[str]]:
+    """The words of each sequence: strings are tokenized, token lists are checked."""
+    check_sentences(sentences)
+    return (words_of(each, i, tokenizer) for i, each in enumerate(sentences))
 
 
 def words_of(sentence: Sentence, number: int, tokenizer: Tokenizer) -> list[str]:

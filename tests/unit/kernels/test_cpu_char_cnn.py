@@ -6,7 +6,7 @@ import torch
 
 from relmo.config import CharCnnConfig
 from relmo.kernels.cpu_char_cnn import LetterTables
-from relmo.nn.char_cnn import CharCnn, initialize
+from relmo.nn.token_layers import CharCnn, initialize
 from relmo.text.characters import ByteCharacters
 
 WORDS = ["a", "the", "antidisestablishmentarianism", "naïve", "😀", "x" * 400, "<S>", "", "U.S."]

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from relmo.kernels import cpu_lstm
 from relmo.kernels.cpu_lstm import PackedLstm
+from relmo.kernels.cpu_products import make_product
 from relmo.kernels.packing import pack
 from relmo.kernels.reference import LstmWeights, projected_lstm
 
@@ -35,6 +36,20 @@ def weights_of(projected: bool, seed: int = 0) -> LstmWeights:
     return LstmWeights(normal(4 * cells, P), normal(4 * cells, P), bias, projection)
 
 
+def packed(
+    weights: LstmWeights, clips: tuple[float | None, float | None], precision: str
+) -> PackedLstm:
+    projection = weights.projection
+    return PackedLstm(
+        input_product=make_product(weights.input, precision, many_rows=True),
+        recurrent=make_product(weights.recurrent, precision),
+        bias=weights.bias,
+        projection=None if projection is None else make_product(projection, precision),
+        cell_clip=clips[0],
+        output_clip=clips[1],
+    )
+
+
 def inputs_of(
     lengths: list[int], T: int, cells: int, seed: int = 1
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -52,10 +67,11 @@ def read_packed(
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """As the reference takes and gives it: padded, in the caller's order."""
     B, T, _ = x.shape
-    plan = pack(torch.tensor(lengths, dtype=torch.long), T)
-    y, h, c = lstm.read(x.reshape(B * T, P)[plan.ahead], plan.alive, h[plan.order], c[plan.order])
+    plan = pack(torch.tensor(lengths, dtype=torch.long))
+    ahead, _ = plan.places(T)
+    y, h, c = lstm.read(x.reshape(B * T, P)[ahead], plan.alive, h[plan.order], c[plan.order])
     padded = torch.zeros(B * T, P)
-    padded[plan.ahead] = y
+    padded[ahead] = y
     back = torch.argsort(plan.order)
     return padded.view(B, T, P), h[back], c[back]
 
@@ -65,7 +81,7 @@ def both(
 ) -> tuple[tuple[torch.Tensor, ...], tuple[torch.Tensor, ...]]:
     weights = weights_of(projected)
     x, h, c = inputs_of(lengths, max(lengths, default=0), H if projected else P)
-    found = read_packed(PackedLstm(weights, *clips, "float32"), x, lengths, h, c)
+    found = read_packed(packed(weights, clips, "float32"), x, lengths, h, c)
     wanted = projected_lstm(x, torch.tensor(lengths, dtype=torch.long), h, c, weights, *clips)
     return found, wanted
 
@@ -98,7 +114,7 @@ def test_an_output_without_projection_is_not_clipped():
 def test_a_sentence_without_tokens_keeps_its_state():
     x, h, c = inputs_of(MIXED, 12, H)
     _, h_after, c_after = read_packed(
-        PackedLstm(weights_of(True), *SMALL_CLIPS, "float32"), x, MIXED, h, c
+        packed(weights_of(True), SMALL_CLIPS, "float32"), x, MIXED, h, c
     )
     assert torch.equal(h_after[1], h[1])
     assert torch.equal(c_after[1], c[1])
@@ -117,7 +133,7 @@ def test_the_size_of_a_block_does_not_matter(monkeypatch, rows, projected):
 def test_what_is_handed_in_is_left_as_it_was():
     x, h, c = inputs_of([3, 3], 3, H)
     before = x.clone(), h.clone(), c.clone()
-    lstm = PackedLstm(weights_of(True), *SMALL_CLIPS, "float32")
+    lstm = packed(weights_of(True), SMALL_CLIPS, "float32")
     for _ in range(2):
         y, _, _ = lstm.read(x.reshape(6, P), [2, 2, 2], h, c)
         y.fill_(9.0)
@@ -128,7 +144,7 @@ def test_what_is_handed_in_is_left_as_it_was():
 def test_coarser_products_stay_near(precision, atol):
     weights = weights_of(True)
     x, h, c = inputs_of(MIXED, 12, H)
-    found = read_packed(PackedLstm(weights, 3.0, 3.0, precision), x, MIXED, h, c)
+    found = read_packed(packed(weights, (3.0, 3.0), precision), x, MIXED, h, c)
     wanted = projected_lstm(x, torch.tensor(MIXED), h, c, weights, 3.0, 3.0)
     for one, other in zip(found, wanted, strict=True):
         error = (one - other).square().mean().sqrt() / other.square().mean().sqrt()

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from relmo import ElmoConfig, LstmConfig, WordTableConfig
-from relmo.nn.bilm import BiLM, initialize, turn_within_length
+from relmo.nn.bilm import BiLM, initialize
 from relmo.types import Batch
 from tests.conftest import tiny_config
 
@@ -71,14 +71,6 @@ def test_state_goes_in_and_comes_out_and_is_not_kept():
     carried, _ = read(model, [[1, 2, 3]], state)
     assert torch.equal(first.values, again.values)
     assert not torch.equal(first.values, carried.values)
-
-
-def test_a_row_is_reversed_within_its_own_length():
-    assert turn_within_length(torch.tensor([3, 1, 4]), 4).tolist() == [
-        [2, 1, 0, 3],
-        [0, 1, 2, 3],
-        [3, 2, 1, 0],
-    ]
 
 
 def test_a_stored_start_state_is_where_sentences_begin():

@@ -20,11 +20,10 @@ import torch
 from relmo import Elmo, ElmoConfig, LstmConfig
 from relmo.errors import ConfigError
 from relmo.kernels import cpu_products
-from relmo.nn.bilm import BiLM, initialize
-from relmo.nn.state import map_state
-from relmo.runtime import reader
+from relmo.nn.bilm import BiLM, initialize, map_state, read_sentences
+from relmo.runtime import runtime
 from relmo.runtime.cpu_engine import CpuEngine
-from relmo.types import BiLmState, Vectors
+from relmo.types import BiLmState, Layers, Vectors
 from tests.conftest import tiny_config
 
 ATOL = 1e-5
@@ -100,6 +99,12 @@ def assert_same_state(found: BiLmState, wanted: BiLmState) -> None:
     map_state(lambda a, b: torch.testing.assert_close(a, b, rtol=0, atol=ATOL) or a, found, wanted)
 
 
+def read(
+    bilm: BiLM, x: torch.Tensor, lengths: torch.Tensor, state: BiLmState | None = None
+) -> tuple[Layers, BiLmState]:
+    return read_sentences(CpuEngine(bilm, "float32"), x, lengths, bilm.begin(state, len(x)))
+
+
 def furthest(found: list[Vectors], wanted: list[Vectors]) -> float:
     """The largest difference between two lists of vectors of the same shapes."""
     pairs = list(zip(found, wanted, strict=True))
@@ -121,9 +126,8 @@ def threads() -> Iterator[Callable[[int], None]]:
 @pytest.mark.parametrize("config", VARIANTS.values(), ids=VARIANTS)
 def test_it_reads_as_the_plain_bilm_does(config, lengths):
     bilm, (x, counts) = bilm_of(config), inputs_of(lengths)
-    engine = CpuEngine(bilm, "float32")
     for state in (None, some_state(bilm, len(lengths))):
-        found, found_state = engine.read(x, counts, state)
+        found, found_state = read(bilm, x, counts, state)
         wanted, wanted_state = bilm.read(x, counts, state)
         torch.testing.assert_close(found.values, wanted.values, rtol=0, atol=ATOL)
         assert torch.equal(found.mask, wanted.mask)
@@ -135,7 +139,7 @@ def test_clips_fire_and_a_start_state_counts():
     x, lengths = inputs_of(BATCHES["mixed"])
     values, states = {}, {}
     for name in ("no clips", "clips", "two layers", "stored start"):
-        found, states[name] = CpuEngine(bilm_of(VARIANTS[name]), "float32").read(x, lengths)
+        found, states[name] = read(bilm_of(VARIANTS[name]), x, lengths)
         values[name] = found.values
     assert states["clips"].forward.c.abs().max().item() == pytest.approx(0.3)
     assert states["clips"].backward.h.abs().max().item() == pytest.approx(0.1)
@@ -146,10 +150,9 @@ def test_clips_fire_and_a_start_state_counts():
 def test_a_sentence_read_in_two_parts_is_the_sentence_read_at_once():
     """Forward: the state of one call is the state of the next."""
     bilm, (x, _) = bilm_of(VARIANTS["three layers"]), inputs_of([9, 9])
-    engine = CpuEngine(bilm, "float32")
-    whole, wanted = engine.read(x, torch.tensor([9, 9]))
-    first, state = engine.read(x[:, :4], torch.tensor([4, 4]))
-    rest, state = engine.read(x[:, 4:], torch.tensor([5, 5]), state)
+    whole, wanted = read(bilm, x, torch.tensor([9, 9]))
+    first, state = read(bilm, x[:, :4], torch.tensor([4, 4]))
+    rest, state = read(bilm, x[:, 4:], torch.tensor([5, 5]), state)
     found = torch.cat([first.values, rest.values], 2)
     torch.testing.assert_close(found[..., :8], whole.values[..., :8], rtol=0, atol=ATOL)
     torch.testing.assert_close(state.forward.c, wanted.forward.c, rtol=0, atol=ATOL)
@@ -157,16 +160,15 @@ def test_a_sentence_read_in_two_parts_is_the_sentence_read_at_once():
 
 def test_padding_is_never_looked_at():
     bilm, (x, lengths) = bilm_of(VARIANTS["two layers"]), inputs_of([3, 6])
-    engine = CpuEngine(bilm, "float32")
-    wanted = engine.read(x, lengths)[0].values
+    wanted = read(bilm, x, lengths)[0].values
     x[0, 3:] = float("nan")
-    assert torch.equal(engine.read(x, lengths)[0].values, wanted)
+    assert torch.equal(read(bilm, x, lengths)[0].values, wanted)
 
 
 def test_a_state_of_other_rows_is_refused():
     bilm, (x, lengths) = bilm_of(VARIANTS["two layers"]), inputs_of([3, 6])
-    with pytest.raises(ConfigError, match="2 sentences need"):
-        CpuEngine(bilm, "float32").read(x, lengths, bilm.start_state(3))
+    with pytest.raises(ConfigError, match="for 2 sentences, got"):
+        read(bilm, x, lengths, bilm.start_state(3))
 
 
 # ── a sentence is its own ───────────────────────────────────────────────────────────────────
@@ -259,27 +261,27 @@ def test_a_start_state_that_changes_is_noticed():
     with torch.no_grad():
         elmo.bilm.start_backward_c += 1.0
     assert furthest(elmo.embed(TEXT), before) > 1e-2
-    elmo.use_start("zero")
+    elmo.bilm.start = "zero"
     assert furthest(elmo.embed(TEXT), before) <= ATOL  # zero was what it carried
 
 
 def test_weights_are_packed_once():
     elmo = Elmo.untrained(tiny_config(), seed=1)
     elmo.embed(TEXT)
-    engine = elmo.reader._engine
+    engine = elmo.runtime.fast._engine
     elmo.embed(TEXT[::-1])
-    assert elmo.reader._engine is engine
-    elmo.reader.use("int8")
+    assert elmo.runtime.fast._engine is engine
+    elmo.runtime.fast.use_precision("int8")
     elmo.embed(TEXT)
-    assert elmo.reader._engine is not engine
+    assert elmo.runtime.fast._engine is not engine
 
 
 def test_another_precision_is_used_from_the_next_call_on():
     elmo = Elmo.untrained(tiny_config(), seed=1)
     exact = elmo.embed(TEXT)
-    elmo.reader.use("int8")
+    elmo.runtime.fast.use_precision("int8")
     assert 1e-4 < furthest(elmo.embed(TEXT), exact) < 0.5
-    elmo.reader.use("float32")
+    elmo.runtime.fast.use_precision("float32")
     assert furthest(elmo.embed(TEXT), exact) == 0
 
 
@@ -287,10 +289,10 @@ def test_another_precision_is_used_from_the_next_call_on():
 @pytest.mark.parametrize("make", [copy.deepcopy, lambda elmo: pickle.loads(pickle.dumps(elmo))])
 def test_a_copy_of_a_model_that_has_read_packs_its_own(make, precision):
     elmo = Elmo.untrained(tiny_config(), seed=1)
-    elmo.reader.use(precision)
+    elmo.runtime.fast.use_precision(precision)
     wanted = elmo.embed(TEXT)
     other = make(elmo)
-    assert other.reader._engine is None
+    assert other.runtime.fast._engine is None
     assert other.precision == precision
     assert furthest(other.embed(TEXT), wanted) == 0
     with torch.no_grad():
@@ -301,8 +303,8 @@ def test_a_copy_of_a_model_that_has_read_packs_its_own(make, precision):
 def test_token_vectors_in_training_get_gradients():
     elmo = Elmo.untrained(tiny_config(), seed=1)
     x, lengths = inputs_of([3, 5])
-    wanted = elmo.reader.read(x, lengths)[0].values
-    found = elmo.reader.read(x.requires_grad_(), lengths)[0].values
+    wanted = elmo.runtime.fast.read(x, lengths)[0].values
+    found = elmo.runtime.fast.read(x.requires_grad_(), lengths)[0].values
     found.sum().backward()
     assert x.grad is not None
     assert x.grad.abs().max() > 0
@@ -313,7 +315,7 @@ def test_every_weight_in_training_gets_a_gradient():
     elmo = Elmo.untrained(tiny_config(), seed=1)
     elmo.embed(TEXT)
     elmo.bilm.requires_grad_(True)
-    layers = elmo.reader.read(*inputs_of([3, 5]))[0]
+    layers = elmo.runtime.fast.read(*inputs_of([3, 5]))[0]
     layers.values.square().sum().backward()
     for stack in (elmo.bilm.forward_lstm, elmo.bilm.backward_lstm):
         assert all(p.grad is not None and p.grad.any() for p in stack.parameters())
@@ -336,7 +338,7 @@ def test_inference_mode_changes_nothing(threads, number, precision):
     threads(number)
     wanted_elmo, elmo = (Elmo.untrained(tiny_config(), seed=1) for _ in range(2))
     for each in (wanted_elmo, elmo):
-        each.reader.use(precision)
+        each.runtime.fast.use_precision(precision)
     wanted = wanted_elmo.embed(TEXT)
     with torch.inference_mode():
         inside = elmo.embed(TEXT)
@@ -394,7 +396,7 @@ def test_an_error_in_one_direction_reaches_the_caller(tiny, threads, monkeypatch
     threads(2)
     monkeypatch.setattr(CpuEngine, "_read", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        tiny.reader.read(*inputs_of([3, 5]))
+        tiny.runtime.fast.read(*inputs_of([3, 5]))
 
 
 @pytest.mark.parametrize("number", [1, 2])
@@ -431,7 +433,7 @@ def test_a_forked_process_reads_after_its_parent_has(tiny, threads, number):
 
 @pytest.mark.parametrize(("supported", "chosen"), [(True, "bfloat16"), (False, "float32")])
 def test_auto_is_bfloat16_where_the_cpu_has_it(supported, chosen, monkeypatch):
-    monkeypatch.setattr(reader, "has_bfloat16", lambda: supported)
+    monkeypatch.setattr(runtime, "has_bfloat16", lambda: supported)
     elmo = Elmo.from_pretrained("relmo-untrained", precision="auto", device="cpu")
     assert elmo.precision == chosen
     assert f"cpu in {chosen}" in repr(elmo)
@@ -448,5 +450,5 @@ def test_each_precision_has_its_own_fingerprint(tmp_path):
 
 
 def test_an_unknown_precision_is_refused_before_anything_is_read(tmp_path):
-    with pytest.raises(ConfigError, match="'int4'; choose one of float32, bfloat16, int8, auto"):
+    with pytest.raises(ConfigError, match="'int4'; choose float32, bfloat16, int8, auto"):
         Elmo.from_pretrained(tmp_path / "nowhere", precision="int4")

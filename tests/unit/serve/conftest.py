@@ -37,7 +37,7 @@ def make_app(tiny):
 
     yield make
     for app in apps:
-        app.state.service.close()
+        app.state.service.batcher.close()
 
 
 @pytest.fixture

@@ -250,14 +250,14 @@ def test_a_finetuned_bilm_is_taken_up_again(finetuned, data, tiny):
     layers = task.inputs.elmo.read(words).values
     assert not torch.allclose(layers, load_frozen(tiny, words), atol=1e-3)
     with torch.no_grad():
-        own = bilm(tiny.batch(words))[0].values[:, :, 1:-1]
+        own = bilm(tiny.runtime.batch(words))[0].values[:, :, 1:-1]
     torch.testing.assert_close(layers, own, atol=1e-5, rtol=1e-4)
     found = task.score_on(read_parts("ner", data)["test"])
     assert {f"test_{k}": v for k, v in found.items()}.items() <= scores.items()
 
 
 def load_frozen(elmo, words):
-    return elmo.layers(words)[0].values[:, :, 1:-1]
+    return elmo.runtime.layers(words)[0].values[:, :, 1:-1]
 
 
 def test_a_finetuned_run_goes_on_to_the_bit(data, tmp_path):

@@ -35,7 +35,7 @@ def elmo() -> Elmo:
 
 
 def write(elmo, folder, **options):
-    Native().write(folder, elmo.files(), storage="int8", **options)
+    Native().write(folder, elmo._files(), storage="int8", **options)
     return folder
 
 
@@ -107,8 +107,8 @@ def test_a_folder_loads_like_any_other_with_nearly_the_same_vectors(elmo, tmp_pa
         assert one.shape == two.shape
         cosine = (one * two).sum(-1) / np.linalg.norm(one, axis=-1) / np.linalg.norm(two, axis=-1)
         assert cosine.min() > 0.999
-    files = found.files().tensors
-    for name, tensor in elmo.files().tensors.items():
+    files = found._files().tensors
+    for name, tensor in elmo._files().tensors.items():
         is_exact = tensor.ndim == 1 or name.startswith("start_")
         assert torch.equal(files[name], tensor) == is_exact
 
@@ -145,7 +145,7 @@ def test_a_tensor_and_its_scale_are_in_one_shard(elmo, tmp_path, shard_bytes):
 
 def test_info_tells_what_it_is(elmo, tmp_path):
     facts = describe_model(write(elmo, tmp_path))
-    assert facts["parameters"] == sum(t.numel() for t in elmo.files().tensors.values())
+    assert facts["parameters"] == sum(t.numel() for t in elmo._files().tensors.values())
     recorded = {n: f["matches"] for n, f in facts["files"].items() if f["matches"] is not None}
     assert recorded == {"model.safetensors": True} | dict.fromkeys(recorded, True)
 

@@ -102,7 +102,7 @@ def test_a_model_over_words_looks_its_vectors_up(tmp_path):
     rows = datasets(folder / "weights.hdf5")["embedding"]
     layers = elmo.embed([["the", "bank", "xyzzy"]])[0]
     np.testing.assert_array_equal(layers[0, :, :8], rows[[3, 4, 2]])
-    assert not elmo.is_cut("x" * 500)
+    assert not elmo.runtime.is_cut("x" * 500)
 
 
 def test_a_model_over_words_survives_both_formats(tmp_path):
@@ -132,7 +132,7 @@ def test_what_the_format_cannot_hold_is_refused_before_anything_is_written(tmp_p
     config = tiny_config()
     config = type(config).from_dict({**config.to_dict(), "char_cnn": tokens})
     with pytest.raises(WeightError, match="code-point model"):
-        OfficialHdf5().write(tmp_path / "out", Elmo.untrained(config).files())
+        OfficialHdf5().write(tmp_path / "out", Elmo.untrained(config)._files())
     assert not (tmp_path / "out").exists()
 
 

@@ -14,10 +14,11 @@ from torch import Tensor
 
 from relmo import __version__
 from relmo.config import LstmConfig
-from relmo.kernels.cpu_products import Precision, has_bfloat16, make_product
-from relmo.kernels.side_by_side import run_both
+from relmo.kernels.cpu_features import has_bfloat16
+from relmo.kernels.cpu_products import Precision, make_product
 from relmo.lab.bench.rounds import seconds_of
 from relmo.lab.bench.work import BYTES, Rates, step_weights
+from relmo.runtime.host import run_both
 
 WIDTH = 1024
 """Rows and columns of the matrices that are multiplied."""

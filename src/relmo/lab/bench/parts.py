@@ -10,8 +10,9 @@ import torch
 from relmo.elmo import Elmo
 from relmo.lab.bench.rounds import timed
 from relmo.lab.bench.sentences import Words
-from relmo.runtime.choice import split_layers
+from relmo.runtime.runtime import unpack_layers
 from relmo.text.batches import index_words
+from relmo.text.words import tokenized
 
 PART_NAMES = (
     "tokenising",
@@ -34,12 +35,12 @@ class Parts:
         text = [" ".join(words) for words in sentences]
         found = index_words(sentences)
         index, lengths = torch.from_numpy(found.index), torch.from_numpy(found.lengths)
-        elmo.memo.clear()
-        tokenising, _ = timed(lambda: list(elmo.words(text)))
-        cnn, _ = timed(lambda: elmo.memo.vectors(found.words))  # (U, P)
-        lookup, x = timed(lambda: elmo.memo.vectors(found.words)[index])  # (B, T, P)
-        lstms, (layers, _) = timed(lambda: elmo.reader.read(x, lengths))
-        joining, _ = timed(lambda: split_layers(layers.values, sentences))
+        elmo.runtime.memo.clear()
+        tokenising, _ = timed(lambda: list(tokenized(text, elmo.tokenizer)))
+        cnn, _ = timed(lambda: elmo.runtime.memo.vectors(found.words))  # (U, P)
+        lookup, x = timed(lambda: elmo.runtime.memo.vectors(found.words)[index])  # (B, T, P)
+        lstms, (layers, _) = timed(lambda: elmo.runtime.fast.read(x, lengths))
+        joining, _ = timed(lambda: unpack_layers(layers.values, sentences))
         if keep:
             self._rounds.append([tokenising, cnn, lookup, lstms, joining])
 

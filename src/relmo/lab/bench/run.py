@@ -136,12 +136,12 @@ def _measure(book: Book, elmo: Elmo, precision: Precision, case: Case, keep: boo
     def cold(case: Case) -> float:
         seconds = 0.0
         for call in case.calls:
-            elmo.memo.clear()
+            elmo.runtime.memo.clear()
             seconds += seconds_of(partial(elmo.embed, call))
         return seconds
 
     def warm(case: Case) -> float:
-        elmo.memo.vectors(index_words(case.sentences).words)
+        elmo.runtime.memo.vectors(index_words(case.sentences).words)
         return sum(seconds_of(partial(elmo.embed, call)) for call in case.calls)
 
     book.add(f"relmo {precision}", "cold", case, cold, precision=precision, keep=keep)

@@ -18,6 +18,7 @@ from relmo.errors import ConfigError, TextError
 from relmo.text.characters import BEGIN_SENTENCE, END_SENTENCE
 from relmo.text.lexicon import UNKNOWN
 from relmo.text.lines import read_files
+from relmo.text.words import tokenized
 
 Words = list[str]
 
@@ -32,7 +33,7 @@ def sentences_of_file(path: Path, elmo: Elmo) -> list[Words]:
     """One sentence per line, split by the model's tokenizer; blank lines are left out."""
     if not path.is_file():
         raise ConfigError(f"{path}: no such file; --text takes a file with one sentence per line")
-    found = [words for words in elmo.words(read_files([path], "strict")) if words]
+    found = [words for words in tokenized(read_files([path], "strict"), elmo.tokenizer) if words]
     if not found:
         raise TextError(f"{path}: holds no words; give one sentence per line")
     return found

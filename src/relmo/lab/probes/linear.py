@@ -17,8 +17,8 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from relmo.errors import ConfigError
-from relmo.kernels.side_by_side import one_thread
 from relmo.nn.scalar_mix import ScalarMix
+from relmo.runtime.host import one_thread
 from relmo.types import Layers
 
 Features = NDArray[np.float16] | NDArray[np.float32]

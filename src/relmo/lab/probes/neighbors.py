@@ -127,7 +127,9 @@ def nearest_words(
     others = [w for w in dict.fromkeys(candidates) if w.lower() != word.lower()]
     if not others:
         return []
-    table = normalize(elmo.memo.vectors([word, *others]).float().cpu().numpy())  # (1 + words, P)
+    table = normalize(
+        elmo.runtime.memo.vectors([word, *others]).float().cpu().numpy()
+    )  # (1 + words, P)
     cosines = table[1:] @ table[0]
     order = np.argsort(-cosines, kind="stable")[:count]
     return [(others[i], float(cosines[i])) for i in order]

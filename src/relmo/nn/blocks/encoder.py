@@ -84,13 +84,14 @@ def token_order(lengths: Tensor, T: int, device: torch.device) -> TokenOrder:
     """The order that is fastest on the device, for sentences of these lengths, (B,)."""
     if has_triton_on(device) and lengths.any():
         return _in_one_kernel(lengths, T, device)
-    plan = pack(lengths.clamp(min=1), T)  # packing needs a token in every row
+    plan = pack(lengths.clamp(min=1))  # packing needs a token in every row
+    ahead, behind = plan.places(T)  # each (N,)
     alive = torch.tensor(plan.alive)  # (T,)
 
     def read(layer: nn.Module, tokens: Tensor) -> Tensor:
         return run_packed(layer, PackedSequence(tokens, alive)).data
 
-    return TokenOrder(plan.ahead, plan.behind, read)
+    return TokenOrder(ahead, behind, read)
 
 
 def _in_one_kernel(lengths: Tensor, T: int, device: torch.device) -> TokenOrder:

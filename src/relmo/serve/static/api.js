@@ -1,6 +1,6 @@
-// What the page asks of the server. The key, where one is needed, stays in this tab.
+// Requests to the server. The API key, if one is needed, is kept for this tab only.
 
-export class Refused extends Error {
+export class ApiError extends Error {
   constructor(status, message) { super(message); this.status = status; }
 }
 
@@ -13,7 +13,7 @@ export async function ask(path, body) {
     method: body ? "POST" : "GET", headers, body: body && JSON.stringify(body),
   });
   const found = await answer.json();
-  if (!answer.ok) throw new Refused(answer.status, found.error?.message ?? "the server refused");
+  if (!answer.ok) throw new ApiError(answer.status, found.error?.message ?? "The server rejected the request.");
   return found;
 }
 

@@ -1,9 +1,9 @@
-// The page: reads its controls, asks the server, draws. Layers of a pair of sentences are fetched
-// once; slider and mix only compute anew.
+// The page: reads the controls, calls the server, draws. The layers of both sentences are fetched
+// once; moving a slider only recomputes the similarities.
 
-import { Refused, ask, useKey } from "./api.js";
+import { ApiError, ask, useKey } from "./api.js";
 import { find, make } from "./elements.js";
-import { drawHeat, tellWord } from "./heat.js";
+import { drawHeat, describeWord } from "./heat.js";
 import { drawMap } from "./map.js";
 import { softmax } from "./vectors.js";
 
@@ -39,10 +39,10 @@ function draw() {
   find("layer-controls").hidden = now.mode !== "layer";
   find("mix-controls").hidden = now.mode !== "mix";
   const top = state.about.num_layers - 1;
-  const kind = now.layer === 0 ? "characters alone, no context" : now.layer === top ? "top" : "middle";
+  const kind = now.layer === 0 ? "characters only, no context" : now.layer === top ? "top" : "middle";
   find("layer-name").textContent = `${now.layer}: ${kind}`;
   softmax(now.s).forEach((weight, number) => {
-    find(`weight-${number}`).textContent = `s ${now.s[number].toFixed(1)}, weight ${weight.toFixed(2)}`;
+    find(`weight-${number}`).textContent = `s = ${now.s[number].toFixed(1)}, weight ${weight.toFixed(2)}`;
   });
   find("gamma-value").textContent = now.gamma.toFixed(2);
   if (state.pair) drawHeat(state.pair, now, state.chosen, choose);
@@ -53,7 +53,7 @@ async function choose(chosen) {
   draw();
   const side = chosen.side ? "thead" : "tbody";
   document.querySelectorAll(`#heat ${side} button`)[chosen.place].focus();
-  await tellWord(state.pair, chosen, state.about.has_substitutes);
+  await describeWord(state.pair, chosen, state.about.has_substitutes);
 }
 
 async function readPair() {
@@ -61,7 +61,7 @@ async function readPair() {
   const sentences = [find("first").value, find("second").value];
   if (!sentences.every((text) => text.trim())) return;
   const found = await ask("/embed_tokens", { sentences });
-  if (turn !== state.asked) return; // typed on meanwhile
+  if (turn !== state.asked) return; // the text has changed since
   state.pair = found.sentences.map(({ tokens, vectors }) => ({
     words: tokens.map((token) => token.text), layers: vectors,
   }));
@@ -75,18 +75,18 @@ async function search() {
   const place = (hit) => (hit.line ? `${hit.document}:${hit.line}` : hit.document);
   find("hits").replaceChildren(...hits.map((hit) => make("li", {}, `${hit.text ?? ""} `,
     make("span", { class: "number" }, [place(hit), hit.score?.toFixed?.(3)].filter(Boolean).join(" · ")))));
-  if (!hits.length) find("hits").replaceChildren(make("li", {}, "Nothing found."));
+  if (!hits.length) find("hits").replaceChildren(make("li", {}, "No results."));
 }
 
-// An error is told where everyone sees it; a missing key is asked for.
-const told = (work) => async (event) => {
+// Shows errors at the top of the page, and the key form if a key is missing.
+const showErrors = (work) => async (event) => {
   event?.preventDefault?.();
   find("message").hidden = true;
   try {
     await work(event);
   } catch (error) {
-    if (error instanceof Refused && error.status === 401) find("key-form").hidden = false;
-    find("message").textContent = error instanceof Refused ? error.message : "The server does not answer.";
+    if (error instanceof ApiError && error.status === 401) find("key-form").hidden = false;
+    find("message").textContent = error instanceof ApiError ? error.message : "The server does not respond.";
     find("message").hidden = false;
   }
 };
@@ -101,12 +101,12 @@ function build({ num_layers, model, has_index }) {
   find("layer").max = find("layer").value = String(num_layers - 1);
   const numbers = [...Array(num_layers).keys()];
   find("mix-controls").replaceChildren(
-    ...numbers.map((number) => slider(`layer ${number}`, `weight-${number}`, -4, 4, 0, { "data-layer": number })),
+    ...numbers.map((number) => slider(`Layer ${number}`, `weight-${number}`, -4, 4, 0, { "data-layer": number })),
     slider("γ", "gamma-value", 0.05, 3, 1, { id: "gamma" }),
-    make("p", {}, "γ scales every vector: it changes dot products and leaves cosines as they are."));
-  find("map-layer").replaceChildren(make("option", { value: "mean" }, "mean of all"),
-    ...numbers.map((number) => make("option", { value: number }, String(number))));
-  find("example").replaceChildren(...EXAMPLES.map((pair, number) => make("option", { value: number }, pair.join("  |  "))));
+    make("p", {}, "γ scales every vector: it changes dot products but not cosines."));
+  find("map-layer").replaceChildren(make("option", { value: "mean" }, "Mean of all layers"),
+    ...numbers.map((number) => make("option", { value: number }, `Layer ${number}`)));
+  find("example").replaceChildren(...EXAMPLES.map((pair, number) => make("option", { value: number }, pair.join("  /  "))));
   find("search-section").hidden = !has_index;
 }
 
@@ -122,14 +122,14 @@ async function start() {
   find("map-sentences").value = MAP_SENTENCES.join("\n");
   let timer;
   for (const id of ["first", "second"]) {
-    find(id).addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(told(readPair), 300); });
+    find(id).addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(showErrors(readPair), 300); });
   }
-  find("example").addEventListener("change", told(() => { useExample(); return readPair(); }));
+  find("example").addEventListener("change", showErrors(() => { useExample(); return readPair(); }));
   for (const id of ["layer", "measure"]) find(id).addEventListener("input", draw);
   for (const radio of document.querySelectorAll("input[name=mode]")) radio.addEventListener("change", draw);
-  find("map-form").addEventListener("submit", told(drawMap));
-  find("search-form").addEventListener("submit", told(search));
-  find("key-form").addEventListener("submit", told(async () => {
+  find("map-form").addEventListener("submit", showErrors(drawMap));
+  find("search-form").addEventListener("submit", showErrors(search));
+  find("key-form").addEventListener("submit", showErrors(async () => {
     useKey(find("key").value);
     await readPair();
     find("key-form").hidden = true;
@@ -138,4 +138,4 @@ async function start() {
   await drawMap();
 }
 
-told(start)();
+showErrors(start)();

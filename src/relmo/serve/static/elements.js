@@ -1,4 +1,4 @@
-// One small function to build elements: text is always text, never markup.
+// Builds elements; strings are always inserted as text, never as markup.
 
 export function make(name, attributes = {}, ...children) {
   const svg = ["svg", "circle", "text", "title"].includes(name);

@@ -1,4 +1,4 @@
-// Two sentences against each other: the heat map, and what is told of a chosen word.
+// The heat map of two sentences, and the details of a selected word.
 
 import { ask } from "./api.js";
 import { find, make } from "./elements.js";
@@ -35,21 +35,21 @@ function cell(value, share) {
   return element;
 }
 
-export async function tellWord(pair, { side, place }, canSubstitute) {
+export async function describeWord(pair, { side, place }, canSubstitute) {
   const [own, other] = [pair[side], pair[1 - side]];
   const columns = own.layers.map((layer, number) => {
     const scored = other.words.map((word, at) => [word, cosine(layer[place], other.layers[number][at])]);
     scored.sort((a, b) => b[1] - a[1]);
-    return make("div", {}, make("h4", {}, `layer ${number}`),
+    return make("div", {}, make("h4", {}, `Layer ${number}`),
       make("ol", {}, ...scored.slice(0, SHOWN).map(([word, value]) => item(word, value))));
   });
   const near = make("div", {},
     make("h3", {}, `Nearest to “${own.words[place]}” in the ${side ? "first" : "second"} sentence, by layer`),
     make("div", { class: "columns" }, ...columns));
-  const others = make("div", {}, make("h3", {}, "Likely in its place"));
+  const others = make("div", {}, make("h3", {}, "Likely substitutes"));
   find("word").replaceChildren(near, others);
   if (!canSubstitute) {
-    others.append(make("p", { class: "hint" }, "This model carries no softmax."));
+    others.append(make("p", { class: "hint" }, "Not available: this model has no softmax."));
     return;
   }
   const found = await ask("/substitutes", { sentence: own.words, position: place, k: 8 });

@@ -1,4 +1,4 @@
-// Many occurrences of one word: a map of points, and the sentences in the same colours.
+// A map of the occurrences of one word, and the sentences in the same colors.
 
 import { ask } from "./api.js";
 import { find, make } from "./elements.js";
@@ -11,7 +11,7 @@ export async function drawMap() {
   const body = { word: find("map-word").value, sentences };
   if (layer !== "mean") body.layer = Number(layer);
   const { points, shares } = await ask("/word_map", body);
-  const width = Math.max(280, find("map-form").clientWidth); // a unit is a pixel, also on a phone
+  const width = Math.max(280, find("map-form").clientWidth); // a unit is a pixel, on phones too
   const place = scale(points, width);
   const svg = make("svg", { viewBox: `0 0 ${width} ${HEIGHT}`, role: "group", "aria-label": "Map of occurrences" });
   const list = make("ul");
@@ -37,7 +37,7 @@ export async function drawMap() {
   const count = new Set(points.map((point) => point.cluster)).size;
   const percent = Math.round(100 * (shares[0] + shares[1]));
   const note = `${points.length} occurrences, ${count} ${count === 1 ? "cluster" : "clusters"}; ` +
-    `the map shows ${percent} % of how they differ.`;
+    `the plane explains ${percent}% of the variance.`;
   find("map").replaceChildren(svg, make("p", { class: "hint" }, note), list);
 }
 

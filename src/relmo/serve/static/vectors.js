@@ -1,4 +1,4 @@
-// Layers -> the vectors that are compared. A sentence's `layers` is [layer][token][number].
+// From layers to the vectors compared. A sentence's `layers` is [layer][token][number].
 
 export function softmax(s) {
   const top = Math.max(...s);

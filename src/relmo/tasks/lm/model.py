@@ -13,10 +13,9 @@ from torch import Tensor, nn
 
 from relmo.kernels.device import has_triton
 from relmo.nn.bilm import BiLM
-from relmo.nn.char_cnn import CharCnn
 from relmo.nn.lm_head import LmHead, Sample, log_uniform
-from relmo.nn.lstm import LstmStack
-from relmo.runtime.pair import read_pair
+from relmo.nn.lstm import LstmStack, read_windows
+from relmo.nn.token_layers import CharCnn
 from relmo.tasks.lm.data import LmBatch
 from relmo.types import BiLmState, LstmState
 
@@ -168,7 +167,7 @@ def _reset(state: BiLmState, keeps: Tensor) -> BiLmState:
 
 
 class PairReader(nn.Module):
-    """`read_pair` with tensors in and tensors out, as a CUDA graph requires."""
+    """`read_windows` with tensors in and tensors out, as a CUDA graph requires."""
 
     def __init__(self, forward_lstm: LstmStack, backward_lstm: LstmStack, dropout: float) -> None:
         super().__init__()
@@ -179,6 +178,6 @@ class PairReader(nn.Module):
     ) -> tuple[Tensor, ...]:
         """The top layer (2, T, B, P), and h and c of both directions after it."""
         state = BiLmState(LstmState(fh, fc), LstmState(bh, bc))
-        layers, state = read_pair(self.forward_lstm, self.backward_lstm, x, state, self.dropout)
+        layers, state = read_windows(self.forward_lstm, self.backward_lstm, x, state, self.dropout)
         f, b = state.forward, state.backward
         return layers[-1], f.h, f.c, b.h, b.c

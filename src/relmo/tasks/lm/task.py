@@ -15,13 +15,13 @@ from torch import Tensor
 from relmo.config import CharCnnConfig, ElmoConfig, Start
 from relmo.errors import ConfigError
 from relmo.kernels.device import has_triton
+from relmo.language_model import Scorer
 from relmo.nn import lm_head
-from relmo.nn.bilm import BiLM, initialize
-from relmo.nn.char_cnn import CharCnn
+from relmo.nn.bilm import BiLM, initialize, map_state, zero_state
 from relmo.nn.lm_head import LmHead, Sampler
 from relmo.nn.lstm import LstmStack
-from relmo.nn.state import map_state, zero_state
-from relmo.scoring import Scorer
+from relmo.nn.token_layers import CharCnn
+from relmo.runtime.runtime import FastBiLM
 from relmo.tasks.lm.data import LmBatches, Speller
 from relmo.tasks.lm.model import LmModel
 from relmo.tasks.lm.settings import LmSettings
@@ -140,7 +140,12 @@ class LmTask:
 
     def scorer(self) -> Scorer:
         """A scorer of the corpus's word ids."""
-        return Scorer(self.model.bilm, self.model.head, self._token_vectors, self._target_of)
+        return self._scorer_of(self.model.bilm)
+
+    def _scorer_of(self, bilm: BiLM) -> Scorer:
+        fast = FastBiLM(bilm, is_frozen=True)  # while it is scored
+        fast.use_precision("bfloat16" if self.device.type == "cuda" else "float32")
+        return Scorer(fast, self.model.head, self._token_vectors, self._target_of)
 
     def state(self) -> dict[str, Tensor]:
         """The state of all rows, and the sums of the next log line."""
@@ -191,7 +196,7 @@ class LmTask:
     def _better_start(self, config: ElmoConfig, tensors: dict[str, Tensor]) -> Start:
         """The start, zero or stored, from which single held-out sentences are predicted better."""
         bilm = build_bilm(ModelFiles(config, tensors)).to(self.device)
-        scorer = Scorer(bilm, self.model.head, self._token_vectors, self._target_of)
+        scorer = self._scorer_of(bilm)
         documents = self.held_out(START_TOKENS)
         starts: tuple[Start, ...] = ("zero", "stored")
         means = {start: scorer.perplexity(documents, start).mean for start in starts}

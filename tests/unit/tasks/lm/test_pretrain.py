@@ -150,20 +150,20 @@ def test_fine_tuning_lowers_perplexity_on_other_text(trained, tmp_path):
     other = Corpus(tmp_path, Grammar(seed=2, words=[*WORDS, "new", "words"]), documents=200)
     elmo = Elmo.from_pretrained(trained / "model", device="cpu")
     before = elmo.lm.perplexity(other.held_out())
-    untouched = {name: tensor.clone() for name, tensor in elmo.files().tensors.items()}
+    untouched = {name: tensor.clone() for name, tensor in elmo._files().tensors.items()}
     recipe = toy_recipe(
         model={"name": "tuned"},
         lm={"rows": 32, "window": 6, "negatives": 50},
         training={"steps": 30},
     )
-    other.train(recipe, tmp_path / "run", init=elmo.files())
+    other.train(recipe, tmp_path / "run", init=elmo._files())
     tuned = Elmo.from_pretrained(tmp_path / "run/model", device="cpu")
     after = tuned.lm.perplexity(other.held_out())
     assert after.mean < before.mean / 2
     assert (after.unknown_rate, before.unknown_rate > 0) == (0, True)
     assert tuned.config.name == "tuned"
     assert tuned.config.lstm == elmo.config.lstm
-    assert same(untouched, elmo.files().tensors)
+    assert same(untouched, elmo._files().tensors)
 
 
 def test_fine_tuning_begins_with_the_softmax_rows_of_known_words(trained, tmp_path):

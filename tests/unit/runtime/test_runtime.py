@@ -10,8 +10,8 @@ import torch
 from relmo import Elmo
 from relmo.config import LstmConfig
 from relmo.errors import ConfigError
-from relmo.kernels.cpu_products import has_bfloat16
-from relmo.nn.state import map_state
+from relmo.kernels.cpu_features import has_bfloat16
+from relmo.nn.bilm import map_state, read_sentences
 from relmo.runtime.cpu_engine import CpuEngine
 from tests.conftest import tiny_config
 
@@ -80,7 +80,7 @@ def test_the_engine_reads_as_the_plain_bilm_does(name):
         lambda part: 0.1 * torch.randn(part.shape, generator=generator), bilm.start_state(6)
     )
     for state in (None, begin):
-        found, after = engine.read(x, lengths, state)
+        found, after = read_sentences(engine, x, lengths, bilm.begin(state, 6))
         wanted, wanted_after = bilm.read(x, lengths, state)
         torch.testing.assert_close(found.values, wanted.values, atol=1e-6, rtol=1e-5)
         assert torch.equal(found.mask, wanted.mask)
@@ -94,9 +94,8 @@ def test_the_engine_reads_as_the_plain_bilm_does(name):
 
 def test_an_empty_batch_is_read():
     bilm = Elmo.untrained(tiny_config()).bilm
-    found, _ = CpuEngine(bilm, "float32").read(
-        torch.zeros(0, 0, 8), torch.zeros(0, dtype=torch.long)
-    )
+    x, lengths = torch.zeros(0, 0, 8), torch.zeros(0, dtype=torch.long)
+    found, _ = read_sentences(CpuEngine(bilm, "float32"), x, lengths, bilm.start_state(0))
     assert found.values.shape == (3, 0, 0, 16)
 
 
@@ -135,8 +134,8 @@ def test_auto_takes_what_the_machine_has():
 
 
 def test_a_precision_that_there_is_not_is_refused(tiny):
-    with pytest.raises(ConfigError, match="precision is 'int4'; choose one of float32"):
-        tiny.reader.use("int4")
+    with pytest.raises(ConfigError, match="unknown precision 'int4'; choose float32"):
+        tiny.runtime.fast.use_precision("int4")
 
 
 def test_weights_that_change_are_noticed():
@@ -155,8 +154,10 @@ def test_weights_in_training_go_the_plain_way_and_get_gradients():
     elmo = Elmo.untrained(tiny_config(), seed=1)
     elmo.embed(TEXT)  # an engine is there
     elmo.bilm.requires_grad_(True)
-    batch = elmo.batch(TEXT)
-    layers, _ = elmo.reader.read(elmo.bilm.token_layer(batch.words)[batch.index], batch.lengths)
+    batch = elmo.runtime.batch(TEXT)
+    layers, _ = elmo.runtime.fast.read(
+        elmo.bilm.token_layer(batch.words)[batch.index], batch.lengths
+    )
     layers.values.sum().backward()
     assert elmo.bilm.forward_lstm.layers[0].recurrent_weight.grad is not None
 
@@ -165,7 +166,7 @@ def test_the_engine_can_be_switched_off(monkeypatch):
     elmo = Elmo.untrained(tiny_config(), seed=1)
     fast = elmo.embed(TEXT)
     monkeypatch.setenv("RELMO_KERNELS", "reference")
-    monkeypatch.setattr(CpuEngine, "read", None)
+    monkeypatch.setattr(CpuEngine, "read_packed", None)
     for one, two in zip(elmo.embed(TEXT), fast, strict=True):
         np.testing.assert_allclose(one, two, atol=1e-6)
 

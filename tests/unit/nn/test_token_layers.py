@@ -6,7 +6,7 @@ import torch
 from relmo import CharCnnConfig
 from relmo.kernels import reference
 from relmo.kernels.gemm_char_cnn import char_convolutions
-from relmo.nn.char_cnn import CharCnn, initialize
+from relmo.nn.token_layers import CharCnn, initialize
 from relmo.text.characters import make_characters
 
 WORDS = ["a", "bank", "x" * 46, "x" * 47, "x" * 48, "x" * 60, "", "<S>", "</S>", "여행", "🙂"]
@@ -27,7 +27,7 @@ def test_one_matrix_product_over_fewer_columns_is_the_reference(activation, filt
     cnn, words = make(activation=activation, filters=filters)
     whole = reference.char_convolutions(cnn.embedding(words), cnn.filters(), activation)
     for some in (slice(0, 2), slice(None), *(slice(i, i + 1) for i in range(len(WORDS)))):
-        short = cnn.without_needless_padding(words[some])
+        short = cnn.without_unneeded_padding(words[some])
         found = char_convolutions(
             cnn.embedding(short), cnn.filters(), activation, short.shape[1] < 50
         )
@@ -37,14 +37,14 @@ def test_one_matrix_product_over_fewer_columns_is_the_reference(activation, filt
 def test_words_that_are_not_there_cost_no_columns():
     cnn, words = make()
     padded = torch.cat([words[:2], torch.zeros(1, 50, dtype=torch.long)])
-    assert cnn.without_needless_padding(padded).shape[1] == len("bank") + 2 + 7
+    assert cnn.without_unneeded_padding(padded).shape[1] == len("bank") + 2 + 7
     torch.testing.assert_close(cnn(padded)[:2], cnn(words[:2]))
 
 
 def test_short_words_are_read_over_their_own_letters():
     cnn, words = make()
-    assert cnn.without_needless_padding(words[:2]).shape[1] == len("bank") + 2 + 7
-    assert cnn.without_needless_padding(words).shape[1] == 50
+    assert cnn.without_unneeded_padding(words[:2]).shape[1] == len("bank") + 2 + 7
+    assert cnn.without_unneeded_padding(words).shape[1] == 50
 
 
 def test_a_word_does_not_depend_on_its_neighbours():

@@ -8,10 +8,11 @@ import torch
 
 from relmo import CharCnnConfig
 from relmo.kernels import reference
-from relmo.nn.char_cnn import CharCnn, initialize
-from relmo.runtime import cpu_tokens
-from relmo.runtime.cpu_tokens import SHARED, CpuTokens
+from relmo.nn.token_layers import CharCnn, initialize
+from relmo.runtime import cpu_engine
+from relmo.runtime.cpu_engine import SHARED, CpuTokenLayer
 from relmo.text.characters import make_characters
+from tests.support.rows import assert_same_rows
 
 ATOL = 2e-6
 ODD = [
@@ -64,28 +65,28 @@ def threads(request: pytest.FixtureRequest) -> Iterator[int]:
 def test_vectors_are_those_of_the_plain_layer(changes, threads):
     cnn, words = make(**changes)
     words = torch.cat([words, torch.zeros_like(words[:2])])  # and words that are not there
-    torch.testing.assert_close(CpuTokens(cnn)(words), cnn(words), rtol=0, atol=ATOL)
+    torch.testing.assert_close(CpuTokenLayer(cnn)(words), cnn(words), rtol=0, atol=ATOL)
 
 
 @pytest.mark.parametrize("changes", VARIANTS.values(), ids=VARIANTS)
 def test_responses_are_those_of_the_reference(changes):
     cnn, words = make(**changes)
     wanted = reference.char_convolutions(cnn.embedding(words), cnn.filters(), cnn.activation)
-    torch.testing.assert_close(CpuTokens(cnn).features(words), wanted, rtol=0, atol=ATOL)
+    torch.testing.assert_close(CpuTokenLayer(cnn).features(words), wanted, rtol=0, atol=ATOL)
 
 
 def test_in_the_official_shapes_vectors_are_exact_within_the_tolerance():
     cnn, words = make(width=128, character_width=16, filters=CharCnnConfig().filters)
-    found = CpuTokens(cnn)(words)
+    found = CpuTokenLayer(cnn)(words)
     exact = cnn.double()(words)
     torch.testing.assert_close(found.double(), exact, rtol=1e-6, atol=ATOL)
 
 
-@pytest.mark.parametrize("max_bytes", [cpu_tokens.TABLE_BYTES, 0], ids=["tables", "products"])
+@pytest.mark.parametrize("max_bytes", [cpu_engine.TABLE_BYTES, 0], ids=["tables", "products"])
 def test_a_word_has_the_same_bits_beside_any_others(max_bytes, threads, monkeypatch):
-    monkeypatch.setattr(cpu_tokens, "TABLE_BYTES", max_bytes)
+    monkeypatch.setattr(cpu_engine, "TABLE_BYTES", max_bytes)
     cnn, words = make(width=128, character_width=16, filters=CharCnnConfig().filters)
-    tokens = CpuTokens(cnn)
+    tokens = CpuTokenLayer(cnn)
     together = tokens(words)
     for some in (slice(0, 1), slice(3, 5), slice(0, SHARED - 1), slice(1, SHARED + 1)):
         if max_bytes:
@@ -95,28 +96,28 @@ def test_a_word_has_the_same_bits_beside_any_others(max_bytes, threads, monkeypa
 
 def test_where_tables_would_be_too_large_convolutions_stay_products(monkeypatch):
     cnn, words = make()
-    wanted = CpuTokens(cnn)(words)
-    monkeypatch.setattr(cpu_tokens, "LetterTables", _refuse(cpu_tokens.LetterTables))
-    monkeypatch.setattr(cpu_tokens, "TABLE_BYTES", 7 * 263 * 25 * 4 - 1)
-    torch.testing.assert_close(CpuTokens(cnn)(words), wanted, rtol=0, atol=ATOL)
-    monkeypatch.setattr(cpu_tokens, "TABLE_BYTES", 7 * 263 * 25 * 4)
+    wanted = CpuTokenLayer(cnn)(words)
+    monkeypatch.setattr(cpu_engine, "LetterTables", _refuse(cpu_engine.LetterTables))
+    monkeypatch.setattr(cpu_engine, "TABLE_BYTES", 7 * 263 * 25 * 4 - 1)
+    torch.testing.assert_close(CpuTokenLayer(cnn)(words), wanted, rtol=0, atol=ATOL)
+    monkeypatch.setattr(cpu_engine, "TABLE_BYTES", 7 * 263 * 25 * 4)
     with pytest.raises(AssertionError, match="made"):
-        CpuTokens(cnn)
+        CpuTokenLayer(cnn)
 
 
 def test_memory_does_not_grow_with_the_number_of_words(threads):
     cnn, words = make()
-    tokens, seen = CpuTokens(cnn), []
+    tokens, seen = CpuTokenLayer(cnn), []
     features = tokens.features
     tokens.features = lambda part: seen.append(len(part)) or features(part)
-    many = words[torch.arange(5 * cpu_tokens.AT_ONCE + 1) % len(words)]
-    assert torch.equal(tokens(many)[: len(words)], CpuTokens(cnn)(words))
-    assert max(seen) <= cpu_tokens.AT_ONCE
+    many = words[torch.arange(5 * cpu_engine.WORDS_AT_ONCE + 1) % len(words)]
+    assert_same_rows(tokens(many)[: len(words)], CpuTokenLayer(cnn)(words))
+    assert max(seen) <= cpu_engine.WORDS_AT_ONCE
 
 
 def test_no_words_give_no_vectors(threads):
     cnn, words = make()
-    assert CpuTokens(cnn)(words[:0]).shape == (0, 8)
+    assert CpuTokenLayer(cnn)(words[:0]).shape == (0, 8)
 
 
 def _refuse(kind: type) -> type:

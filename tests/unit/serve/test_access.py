@@ -1,15 +1,17 @@
-"""Who may come in: keys, names, and what stays open."""
+"""Who may send requests: limits, keys, host names, and what needs no key."""
 
 import pytest
 
+from relmo.errors import ConfigError
+
 pytest.importorskip("fastapi", reason="pip install 'relmo[serve]'")
+from relmo.serve.access import Access, Limits, allowed_hosts, is_loopback
+
 KEY = "k" * 20
 
 
 @pytest.fixture
 def locked(make_client):
-    from relmo.serve.settings import Access
-
     return make_client(access=Access(api_key=KEY, hosts=("localhost", "::1", "relmo.example")))
 
 
@@ -49,3 +51,41 @@ def test_known_names_are_let_in(locked, host):
 def test_a_strangers_name_is_refused(locked, host):
     answer = locked.get("/health", headers={"host": host})
     assert (answer.status_code, answer.json()["error"]["code"]) == (400, "unknown_host")
+
+
+def test_limits_are_changed_by_name():
+    assert Limits().changed(["texts=3", " tokens = 9 "]) == Limits(texts=3, tokens=9)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("text=3", "did you mean 'texts'"),
+        ("texts", "expected NAME=NUMBER"),
+        ("texts=-1", "expected NAME=NUMBER"),
+        ("texts=x", "expected NAME=NUMBER"),
+        ("texts=0", "texts must be an integer ≥ 1, got 0"),
+    ],
+)
+def test_a_wrong_limit_is_named(change, said):
+    with pytest.raises(ConfigError, match=said):
+        Limits().changed([change])
+
+
+def test_an_empty_key_is_refused_and_no_key_is_shown():
+    with pytest.raises(ConfigError, match="empty"):
+        Access(api_key=" ")
+    assert "secret" not in repr(Access(api_key="secret"))
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1", "[::1]", "127.0.0.2"])
+def test_loopback_goes_by_its_own_names(host):
+    assert is_loopback(host)
+    assert {"localhost", "127.0.0.1", "::1", host} <= set(allowed_hosts(host))
+
+
+def test_elsewhere_any_name_goes_unless_some_are_given():
+    assert allowed_hosts("0.0.0.0") == ()
+    assert allowed_hosts("0.0.0.0", ["relmo.example"]) == ("relmo.example",)
+    assert "relmo.example" in allowed_hosts("127.0.0.1", ["relmo.example"])
+    assert not is_loopback("example.org")

@@ -12,11 +12,11 @@ SECRET = "Zyxwvut"
 def lines(caplog):
     """Log lines as they would be written."""
     pytest.importorskip("fastapi", reason="pip install 'relmo[serve]'")
-    from relmo.serve.logs import JsonLines
+    from relmo.serve.monitoring import JsonFormatter
 
     caplog.set_level(logging.INFO, "relmo.serve")
     return lambda: [
-        json.loads(JsonLines().format(r)) for r in caplog.records if r.name == "relmo.serve"
+        json.loads(JsonFormatter().format(r)) for r in caplog.records if r.name == "relmo.serve"
     ]
 
 

@@ -1,4 +1,4 @@
-"""A biLM that is trained with a task's model: the kernels' way gives what the plain way gives."""
+"""Reading padding along, as training kernels do, gives the plain biLM's layers and gradients."""
 
 import copy
 
@@ -6,10 +6,9 @@ import pytest
 import torch
 
 from relmo import ElmoConfig, LstmConfig, WordTableConfig
-from relmo.nn.bilm import BiLM, initialize
-from relmo.runtime.pair import has_kernels
-from relmo.runtime.tuning import read_to_the_longest, tuned_layers
-from relmo.types import Batch
+from relmo.nn import bilm as bilm_module
+from relmo.nn.bilm import BiLM, has_kernels, initialize
+from relmo.types import Batch, Layers
 
 LENGTHS = torch.tensor([3, 7, 1, 5])
 P = 4
@@ -37,6 +36,10 @@ def batch_of(device: str = "cpu") -> Batch:
     return Batch(torch.arange(40).to(device), index.to(device), LENGTHS)
 
 
+def read_padded(bilm: BiLM, batch: Batch) -> Layers:
+    return bilm.read_padded(bilm.token_layer(batch.words)[batch.index], batch.lengths)
+
+
 def gradients(bilm: BiLM, values: torch.Tensor) -> dict[str, torch.Tensor]:
     weights = torch.randn(values.shape, generator=torch.Generator().manual_seed(1))
     (values * weights.to(values)).sum().backward()
@@ -48,10 +51,11 @@ def gradients(bilm: BiLM, values: torch.Tensor) -> dict[str, torch.Tensor]:
     [model_of(), model_of(clip=0.2), model_of(num_layers=3), model_of(has_start_state=True)],
     ids=["plain", "clips", "three layers", "from a stored state"],
 )
-def test_layers_and_gradients_are_the_plain_bilms(bilm):
+def test_layers_and_gradients_are_the_plain_bilms(bilm, monkeypatch):
+    monkeypatch.setattr(bilm_module, "has_kernels", lambda _: True)
     batch, other = batch_of(), copy.deepcopy(bilm)
     plain = bilm(batch)[0]
-    found = read_to_the_longest(other, other.token_layer(batch.words)[batch.index], batch.lengths)
+    found = read_padded(other, batch)
     torch.testing.assert_close(found.values, plain.values)
     assert torch.equal(found.mask, plain.mask)
     wanted = gradients(bilm, plain.values)
@@ -60,10 +64,11 @@ def test_layers_and_gradients_are_the_plain_bilms(bilm):
     assert not wanted
 
 
-def test_nothing_comes_from_past_a_sentences_end():
+def test_nothing_comes_from_past_a_sentences_end(monkeypatch):
+    monkeypatch.setattr(bilm_module, "has_kernels", lambda _: True)
     bilm = model_of()
     x = torch.randn(4, 7, P, dtype=torch.float64, requires_grad=True)
-    read_to_the_longest(bilm, x, LENGTHS).values.sum().backward()
+    bilm.read_padded(x, LENGTHS).values.sum().backward()
     assert x.grad is not None
     past = torch.arange(7) >= LENGTHS.unsqueeze(1)
     assert not x.grad[past].any()
@@ -73,7 +78,7 @@ def test_nothing_comes_from_past_a_sentences_end():
 def test_on_a_cpu_the_plain_bilm_reads():
     bilm, batch = model_of(), batch_of()
     assert not has_kernels(bilm)
-    assert torch.equal(tuned_layers(bilm, batch).values, bilm(batch)[0].values)
+    assert torch.equal(read_padded(bilm, batch).values, bilm(batch)[0].values)
 
 
 @pytest.mark.gpu
@@ -81,7 +86,7 @@ def test_on_a_gpu_layers_and_gradients_are_the_plain_bilms():
     bilm, batch = model_of(clip=0.2).float().cuda(), batch_of("cuda")
     other = copy.deepcopy(bilm)
     assert has_kernels(other)
-    plain, found = bilm(batch)[0].values, tuned_layers(other, batch).values
+    plain, found = bilm(batch)[0].values, read_padded(other, batch).values
     torch.testing.assert_close(found, plain, rtol=1e-3, atol=1e-4)
     wanted = gradients(bilm, plain)
     for name, gradient in gradients(other, found).items():
@@ -93,6 +98,6 @@ def test_on_a_gpu_layers_and_gradients_are_the_plain_bilms():
 def test_in_bfloat16_layers_are_near_the_plain_bilms():
     bilm, batch = model_of().float().cuda(), batch_of("cuda")
     with torch.autocast("cuda", torch.bfloat16):
-        found = tuned_layers(bilm, batch).values
+        found = read_padded(bilm, batch).values
     assert found.dtype == torch.float32
     torch.testing.assert_close(found, bilm(batch)[0].values, rtol=0, atol=2e-2)

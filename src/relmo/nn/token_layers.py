@@ -1,4 +1,8 @@
-"""Characters -> token vector: the context-free first layer of ELMo."""
+"""Words -> token vectors, the context-free first layer of ELMo: from characters or from a table.
+
+Modules are created without random values (`reset_parameters` does nothing): weights come from a
+file or from `initialize`, and values that are then overwritten cost seconds on a full-size model.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +11,34 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from relmo.config import CharCnnConfig
+from relmo.config import CharCnnConfig, WordTableConfig
 from relmo.kernels import reference
 from relmo.kernels.gemm_char_cnn import char_convolutions
-from relmo.nn.uninitialized import Conv1d, Embedding, Linear
+
+
+class Linear(nn.Linear):
+    """nn.Linear without initial values; in inference a row's result is its own to the bit."""
+
+    def reset_parameters(self) -> None:
+        """Do nothing."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Multiply (N, I) -> (N, O)."""
+        return reference.linear_alike(x, self.weight, self.bias)
+
+
+class Conv1d(nn.Conv1d):
+    """nn.Conv1d without initial values."""
+
+    def reset_parameters(self) -> None:
+        """Do nothing."""
+
+
+class Embedding(nn.Embedding):
+    """nn.Embedding without initial values."""
+
+    def reset_parameters(self) -> None:
+        """Do nothing."""
 
 
 class Highway(nn.Module):
@@ -43,17 +71,17 @@ class CharCnn(nn.Module):
 
     def forward(self, words: Tensor) -> Tensor:
         """Token vectors of the words, (N, C) -> (N, P)."""
-        return self.from_short(self.without_needless_padding(words))
+        return self.from_short(self.without_unneeded_padding(words))
 
     def from_short(self, words: Tensor) -> Tensor:
-        """Token vectors of words whose needless padding is gone, (N, C) -> (N, P)."""
+        """Token vectors of words whose unneeded padding is gone, (N, C) -> (N, P)."""
         x = self.features(words)  # (N, F)
         for highway in self.highways:
             x = highway(x)
         return x if self.projection is None else self.projection(x)  # (N, P)
 
     def features(self, words: Tensor) -> Tensor:
-        """Strongest responses of all filters, (N, C) -> (N, F), needless padding gone."""
+        """Strongest responses of all filters, (N, C) -> (N, F), unneeded padding gone."""
         letters = self.embedding(words)  # (N, C, E)
         is_short = words.shape[1] < self.max_characters
         return char_convolutions(letters, self.filters(), self.activation, is_short)
@@ -63,7 +91,7 @@ class CharCnn(nn.Module):
         convs = cast("list[Conv1d]", list(self.convs))
         return [(conv.weight, cast("Tensor", conv.bias)) for conv in convs]
 
-    def without_needless_padding(self, words: Tensor) -> Tensor:
+    def without_unneeded_padding(self, words: Tensor) -> Tensor:
         """Drop columns that no maximum can need, (N, C) -> (N, shorter C).
 
         Windows that begin past a word's end see padding alone and are all equal, so one such
@@ -71,13 +99,29 @@ class CharCnn(nn.Module):
         """
         if words.shape[0] == 0:
             return words
-        is_letter = (words != self.padding) & (words != 0)  # 0: a word that is not there at all
+        is_letter = (words != self.padding) & (words != 0)  # 0: padding of a batch
         longest = int(is_letter.sum(1).max())
         return words[:, : longest + self.widest]
 
 
-def initialize(module: CharCnn, generator: torch.Generator) -> None:
-    """Fill fresh parameters at random, in the original's proportions."""
+class WordTable(nn.Module):
+    """One stored vector per word: (N,) ids -> (N, P)."""
+
+    def __init__(self, config: WordTableConfig) -> None:
+        super().__init__()
+        self.embedding = Embedding(config.num_words, config.width)
+
+    def forward(self, words: Tensor) -> Tensor:
+        """Token vectors of the words, (N,) -> (N, P)."""
+        vectors: Tensor = self.embedding(words)
+        return vectors
+
+
+def initialize(module: CharCnn | WordTable, generator: torch.Generator) -> None:
+    """Fill new parameters at random, a CNN's in the original's proportions."""
+    if isinstance(module, WordTable):
+        nn.init.normal_(module.embedding.weight, 0.0, 1.0, generator=generator)
+        return
     nn.init.uniform_(module.embedding.weight, -1.0, 1.0, generator=generator)
     with torch.no_grad():
         module.embedding.weight[0] = 0.0
@@ -91,7 +135,7 @@ def initialize(module: CharCnn, generator: torch.Generator) -> None:
         nn.init.normal_(highway.transform.weight, 0.0, F**-0.5, generator=generator)
         nn.init.normal_(highway.carry.weight, 0.0, F**-0.5, generator=generator)
         nn.init.zeros_(highway.transform.bias)
-        nn.init.constant_(highway.carry.bias, -2.0)  # mostly shut: words start as their features
+        nn.init.constant_(highway.carry.bias, -2.0)  # mostly closed: words start as their features
     if module.projection is not None:
         F = module.projection.in_features
         nn.init.normal_(module.projection.weight, 0.0, F**-0.5, generator=generator)

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from relmo.runtime.senses import sense_vectors
+from relmo.layers import sense_vectors
 
 
 def make_layers(L=2, B=2, T=5, P=3) -> torch.Tensor:

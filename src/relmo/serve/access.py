@@ -1,0 +1,186 @@
+"""Who may send requests and how large they may be: API key, host names, limits.
+
+`AccessControl` checks host, key and body before a request reaches its route (400, 401, 408, 413);
+service.py checks the limits on the text inside the body.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import hmac
+import ipaddress
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from relmo.config import Count, Settings, check_keys
+from relmo.errors import ConfigError
+from relmo.serve.errors import ApiError
+
+LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
+PUBLIC_PATHS = ("/", "/health", "/ready")
+"""Paths that need no key: health checks, and the page, which asks for the key itself."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits(Settings):
+    """Limits on one request and on the queue; `relmo serve --set NAME=NUMBER` changes one."""
+
+    body_bytes: Count = 4 * 2**20
+    """Size of a request body; 413 above."""
+    body_seconds: Count = 30
+    """Time for a body to arrive; 408 after that."""
+    texts: Count = 2048
+    """Texts or sentences per request, the same as OpenAI's limit; 422 above."""
+    tokens: Count = 65_536
+    """Words per request, all texts together; 422 above."""
+    sentence_tokens: Count = 8192
+    """Words per sentence, which are held in memory together; 422 above."""
+    values: Count = 16 * 2**20
+    """Numbers in one response of /embed_tokens; 422 above."""
+    results: Count = 1000
+    """Largest k for search hits and substitutes; 422 above."""
+    batch_tokens: Count = 2048
+    """Words per batch of the model, taken from concurrent requests."""
+    queue_tokens: Count = 131_072
+    """Words in the queue; 429 above. Together with the model's speed this bounds the wait."""
+    queue_requests: Count = 256
+    """Requests in the queue; 429 above."""
+
+    def changed(self, changes: Sequence[str]) -> Limits:
+        """Copy with some limits changed, each given as `name=number`."""
+        values: dict[str, int] = {}
+        for change in changes:
+            name, _, value = change.partition("=")
+            if not value.strip().isdecimal():
+                raise ConfigError(
+                    f"--set: expected NAME=NUMBER such as queue_requests=64, got {change!r}"
+                )
+            values[name.strip()] = int(value)
+        check_keys(values, {field.name for field in dataclasses.fields(self)}, "--set")
+        return dataclasses.replace(self, **values)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Access(Settings):
+    """Who may send requests; the defaults let anyone in under any host name."""
+
+    api_key: str | None = dataclasses.field(default=None, repr=False)
+    """Expected as `Authorization: Bearer KEY`; None requires no key."""
+    hosts: tuple[str, ...] = ()
+    """Host names the server answers to; empty for any."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.api_key is not None and not self.api_key.strip():
+            raise ConfigError("the API key is empty; set RELMO_API_KEY to a long random string")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach an address."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def allowed_hosts(host: str, more: Sequence[str] = ()) -> tuple[str, ...]:
+    """Host names to accept in requests, for a server bound to this address.
+
+    On loopback only loopback names are accepted. Otherwise any web page could read the server's
+    answers through a domain that resolves to 127.0.0.1 (DNS rebinding).
+    """
+    if is_loopback(host):
+        return tuple(dict.fromkeys([*LOOPBACK_NAMES, host, *more]))
+    return tuple(more)
+
+
+class AccessControl:
+    """Middleware that rejects a request before its route runs, or passes on its whole body."""
+
+    def __init__(self, app: ASGIApp, access: Access, limits: Limits) -> None:
+        self.app, self.access, self.limits = app, access, limits
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one request."""
+        if scope["type"] == "websocket":
+            return  # the server has none
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        try:
+            headers = Headers(scope=scope)
+            check_host(headers.get("host", ""), self.access.hosts)
+            if scope["path"] not in PUBLIC_PATHS and not scope["path"].startswith("/static/"):
+                check_key(headers.get("authorization", ""), self.access.api_key)
+            body = await self._read_body(headers, receive)
+        except ApiError as error:
+            error.headers["connection"] = "close"  # do not wait for the rest of the body
+            await error.response()(scope, receive, send)
+            return
+        if body is not None:
+            await self.app(scope, _replay(body, receive), send)
+
+    async def _read_body(self, headers: Headers, receive: Receive) -> bytes | None:
+        """Read the whole body; None if the client disconnects before its end."""
+        limit, seconds = self.limits.body_bytes, self.limits.body_seconds
+        too_large = ApiError(
+            413, f"the body exceeds the limit of {limit:,} bytes", code="body_too_large"
+        )
+        declared = headers.get("content-length", "0")
+        if declared.isdecimal() and int(declared[:20]) > limit:
+            raise too_large
+        body, is_complete = bytearray(), False
+        try:
+            async with asyncio.timeout(seconds):
+                while not is_complete:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        return None
+                    body += message.get("body", b"")
+                    if len(body) > limit:
+                        raise too_large
+                    is_complete = not message.get("more_body", False)
+        except TimeoutError:
+            text = f"the body did not arrive within {seconds} s"
+            raise ApiError(408, text, code="body_timeout") from None
+        return bytes(body)
+
+
+def check_host(host: str, allowed: Iterable[str]) -> None:
+    """Raise ApiError unless the server answers to this host name."""
+    name = host.lower() if host.endswith("]") else host.lower().rpartition(":")[0] or host.lower()
+    if allowed and name.strip("[]") not in {each.lower().strip("[]") for each in allowed}:
+        text = "unknown Host header; start the server with --allow-host NAME to allow it"
+        raise ApiError(400, text, code="unknown_host")
+
+
+def check_key(authorization: str, key: str | None) -> None:
+    """Raise ApiError unless the header carries the right key; compares in constant time."""
+    if key is None:
+        return
+    scheme, _, sent = authorization.partition(" ")
+    is_right = hmac.compare_digest(sent.strip().encode(), key.encode())
+    if scheme.lower() != "bearer" or not is_right:
+        text = "wrong API key" if authorization else "missing API key"
+        text += "; send the header 'Authorization: Bearer KEY'"
+        raise ApiError(401, text, code="invalid_api_key", headers={"www-authenticate": "Bearer"})
+
+
+def _replay(body: bytes, receive: Receive) -> Receive:
+    """Give the body in one message, then whatever the client sends next."""
+    is_sent = False
+
+    async def replay() -> Message:
+        nonlocal is_sent
+        if is_sent:
+            return await receive()
+        is_sent = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return replay
