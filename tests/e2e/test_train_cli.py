@@ -179,7 +179,7 @@ def test_predict_reads_in_another_precision_if_asked(run, run_folder):
     assert "[ORG ada inc] in [LOC rome]" in found.stdout.decode()
     found = run("predict", run_folder, "--precision", "int4", stdin=TEXT.encode())
     assert found.returncode == 2
-    assert b"precision is 'int4'; choose one of float32, bfloat16, int8, auto" in found.stderr
+    assert b"unknown precision 'int4'; choose float32, bfloat16, int8, auto" in found.stderr
 
 
 def test_who_types_is_answered_line_by_line(run_folder, monkeypatch, capfdbinary):

@@ -123,8 +123,9 @@ class Inputs:
         """The batch of these sentences."""
         lengths = np.array([len(s) for s in sentences], np.int64)
         mask = np.arange(lengths.max(initial=1)) < lengths[:, None]  # (B, T), T at least 1
-        known = self._known = self._known.or_fresh()
-        numbers = np.zeros(mask.shape, np.int64)
+        if len(self._known) >= MAX_KNOWN:
+            self._known = _KnownWords(self.static, self.letters)
+        known, numbers = self._known, np.zeros(mask.shape, np.int64)
         numbers[mask] = [known[word] for word in chain.from_iterable(sentences)]
         letters = None if self.letters is None else known.letters_of(numbers)
         return TokenBatch(
@@ -171,30 +172,23 @@ class _KnownWords(dict[str, int]):
         super().__init__()
         self.static, self.letters = static, letters
         self.rows = np.zeros(1024, np.int64)
-        self.num_letters = np.zeros(1024, np.int64)
         self.ids = np.zeros((1024, MAX_LETTERS if letters else 0), np.int32)
 
     def __missing__(self, word: str) -> int:
         number = len(self) + 1
         if number == len(self.rows):
-            double = [np.concatenate([a, np.zeros_like(a)]) for a in (self.rows, self.num_letters)]
-            self.rows, self.num_letters = double
+            self.rows = np.concatenate([self.rows, np.zeros_like(self.rows)])
             self.ids = np.concatenate([self.ids, np.zeros_like(self.ids)])
         self.rows[number] = self.static.rows([word])[0]
         ids = [] if self.letters is None else self.letters.ids(word)
-        self.num_letters[number] = len(ids)
         self.ids[number, : len(ids)] = ids
         self[word] = number
         return number
 
     def letters_of(self, numbers: NDArray[np.int64]) -> NDArray[np.int32]:
         """(B, T) numbers -> (B, T, C) character ids, C as long as the longest word needs."""
-        C = max(3, int(self.num_letters[numbers].max(initial=0)))
-        return self.ids[numbers, :C]
-
-    def or_fresh(self) -> _KnownWords:
-        """This cache, or an empty one once it is full."""
-        return self if len(self) < MAX_KNOWN else _KnownWords(self.static, self.letters)
+        ids = self.ids[numbers]  # (B, T, MAX_LETTERS)
+        return ids[..., : max(3, int(ids.any((0, 1)).sum()))]
 
 
 # ── batch -> vectors ────────────────────────────────────────────────────────────────────────────

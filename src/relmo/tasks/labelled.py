@@ -20,7 +20,6 @@ import torch
 from torch import Tensor, nn
 
 from relmo.config import Count, CountOrZero, Range, Settings
-from relmo.errors import TextError
 from relmo.tasks.data_files import ANY, PARTS, Part, find_parts, need_part
 from relmo.tasks.inputs import Inputs, TokenInput, Words, keep_saved_names
 
@@ -270,14 +269,3 @@ class LabelledTask(ABC, Generic[Example, Prediction, ModelSettings]):
 
 
 AnyTask = LabelledTask[Any, Any, Any]
-
-
-def check_labels(path: Path, found: Iterable[str], known: Sequence[str]) -> None:
-    """Raise TextError if no label of a file occurs in the training part."""
-    labels = set(found)
-    if labels and not labels & set(known):
-        shown = [", ".join(map(repr, sorted(each)[:5])) for each in (labels, known)]
-        raise TextError(
-            f"{path}: none of its labels ({shown[0]}) occurs in the training part ({shown[1]}); "
-            f"use the same labels"
-        )

@@ -15,10 +15,11 @@ import numpy as np
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from relmo.errors import TextError
 from relmo.kernels.device import to_device
 from relmo.tasks.chunk_tags import Tags, bracket, spans_of
 from relmo.tasks.inputs import TokenInput, Words
-from relmo.tasks.labelled import LabelledTask, ModelSettings, check_labels
+from relmo.tasks.labelled import LabelledTask, ModelSettings
 from relmo.tasks.metrics import accuracy
 from relmo.tasks.plain_text import Offsets, describe_span
 
@@ -71,7 +72,13 @@ class ClassificationTask(LabelledTask[Classified, str, ModelSettings]):
     @classmethod
     def check(cls, path: Path, examples: Sequence[Classified], facts: Mapping[str, Any]) -> None:
         """Raise TextError if the training part has none of the examples' labels."""
-        check_labels(path, (example.label for example in examples), facts["labels"])
+        found, known = {example.label for example in examples}, set(facts["labels"])
+        if found and not found & known:
+            shown = [", ".join(map(repr, sorted(each)[:5])) for each in (found, known)]
+            raise TextError(
+                f"{path}: none of its labels ({shown[0]}) occurs in the training part "
+                f"({shown[1]}); use the same labels"
+            )
 
     def targets(self, examples: Sequence[Classified]) -> tuple[Tensor, ...]:
         """(B,) numbers of the labels."""

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import nn
 
-from relmo.errors import ConfigError, DataError, TextError
+from relmo.errors import ConfigError, DataError
 from relmo.tasks.inputs import Inputs, InputSettings
-from relmo.tasks.labelled import BatchSettings, LabelledTask, check_labels
+from relmo.tasks.labelled import BatchSettings, LabelledTask
 from relmo.tasks.static_vectors import random_vectors
 
 NO_VECTORS, CPU = random_vectors([], 1), torch.device("cpu")
@@ -158,13 +158,6 @@ def test_a_part_that_does_not_fit_the_training_part_is_refused(tmp_path):
     (tmp_path / "dev.txt").unlink()
     with pytest.raises(ConfigError, match="has no dev part"):
         Lengths.parts(tmp_path)
-
-
-def test_labels_that_training_never_saw_are_named(tmp_path):
-    check_labels(tmp_path, ["a", "z"], ["a", "b"])
-    check_labels(tmp_path, [], ["a"])
-    with pytest.raises(TextError, match=r"none of its labels \('y', 'z'\) occurs in .* \('a'\)"):
-        check_labels(tmp_path, ["z", "y"], ["a"])
 
 
 @pytest.mark.parametrize(

@@ -256,6 +256,16 @@ def test_a_finetuned_bilm_is_taken_up_again(finetuned, data, tiny):
     assert {f"test_{k}": v for k, v in found.items()}.items() <= scores.items()
 
 
+def test_a_finetuned_run_reads_in_the_precision_that_is_asked_for(finetuned, tiny):
+    words = [("ada", "inc"), ("in", "rome")]
+    read = {}
+    for precision in ("float32", "int8"):
+        task = load_task(finetuned[0], elmo=copy.deepcopy(tiny), device="cpu", precision=precision)
+        read[precision] = task.inputs.elmo.read(words).values
+    assert not torch.equal(read["float32"], read["int8"])
+    torch.testing.assert_close(read["float32"], read["int8"], atol=0.05, rtol=0.05)
+
+
 def load_frozen(elmo, words):
     return elmo.runtime.layers(words)[0].values[:, :, 1:-1]
 
