@@ -23,23 +23,22 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from retrieval_scores import ndcg, read_cranfield
 
 from relmo import Elmo
 from relmo.files import make_folder, sha256
-from relmo.search import Document, SemanticIndex, Settings
-from relmo.search.evaluate import ndcg, read_cranfield
-from relmo.search.index import Hit
-from relmo.search.passages import Unit
+from relmo.search import Document, Hit, IndexSettings, SemanticIndex
+from relmo.search.settings import PassageUnit
 from relmo.train.run import write_record
 
-WAYS: list[tuple[Unit, int]] = [
+WAYS: list[tuple[PassageUnit, int]] = [
     ("window", 512),
     ("window", 128),
     ("sentence", 512),
     ("paragraph", 512),
     ("paragraph", 128),
 ]
-REPORTED: list[tuple[Unit, int]] = [("window", 512), ("paragraph", 512)]
+REPORTED: list[tuple[PassageUnit, int]] = [("window", 512), ("paragraph", 512)]
 KINDS = ("vectors", "bm25", "hybrid")
 DEPTH = 60
 """Hits that are read."""
@@ -86,7 +85,7 @@ def search(index: SemanticIndex, query: str, kind: str, *, by_document: bool = F
     """The hits of one kind of ranking."""
     if kind != "bm25":
         return index.search(query, DEPTH, hybrid=kind == "hybrid", by_document=by_document)
-    return index._hits(index.store.matching(index._terms(query), DEPTH))
+    return index.store.hits(index.store.matching(index.analyze(query), DEPTH))
 
 
 def score_squad(index: SemanticIndex, questions: Sequence[Question], kind: str) -> dict[str, float]:
@@ -131,13 +130,13 @@ class Cranfield:
 
 def measure(
     elmo: Elmo,
-    way: tuple[Unit, int],
+    way: tuple[PassageUnit, int],
     squad: tuple[list[Document], list[Question]],
     cranfield: Cranfield,
     half: int,
 ) -> dict[str, Any]:
     """One way to cut, scored on both."""
-    settings = Settings(passages=way[0], max_words=way[1])
+    settings = IndexSettings(passages=way[0], max_words=way[1])
     row: dict[str, Any] = {"passages": way[0], "max_words": way[1]}
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder, "squad")

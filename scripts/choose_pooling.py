@@ -26,18 +26,16 @@ from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
+from retrieval_scores import ndcg, read_cranfield, spearman
 
 from relmo import Elmo
 from relmo.files import make_folder, sha256
-from relmo.search.bm25 import bm25
 from relmo.search.documents import Document
-from relmo.search.evaluate import ndcg, read_cranfield, spearman
+from relmo.search.encoder import IsotropyTransform, WordWeights
 from relmo.search.fusion import Fusion
-from relmo.search.isotropy import Fix, Isotropy
-from relmo.search.passages import split
-from relmo.search.settings import Settings
-from relmo.search.terms import make_terms
-from relmo.search.word_weights import WordWeights
+from relmo.search.lexical import bm25, make_analyzer
+from relmo.search.passages import split_passages
+from relmo.search.settings import IndexSettings, IsotropyMethod
 from relmo.train.run import write_record
 from relmo.types import Vectors
 
@@ -49,7 +47,7 @@ LAYERS = {
     "0 and 1": (1 / 2, 1 / 2, 0),
     "mean": (1 / 3, 1 / 3, 1 / 3),
 }
-"""What each layer contributes; `0 and 1` is what `Settings` calls bottom."""
+"""What each layer contributes; `0 and 1` is what `IndexSettings` calls bottom."""
 REMOVE = (3, 8, 12, 24)
 WEIGHTS = [
     ("none", 0.0),
@@ -107,18 +105,18 @@ class Sts:
 class Cranfield:
     """Documents cut into passages as an index cuts them, queries, judgements."""
 
-    def __init__(self, elmo: Elmo, folder: Path, settings: Settings) -> None:
+    def __init__(self, elmo: Elmo, folder: Path, settings: IndexSettings) -> None:
         found, self.queries, self.relevant = read_cranfield(folder)
         documents = [Document(number, number, text, is_row=True) for number, text in found]
-        cut = [split(each, settings.passages, settings.max_words) for each in documents]
+        cut = [split_passages(each, settings.passages, settings.max_words) for each in documents]
         self.names = [each.key for each in documents]
         self.owner = np.repeat(np.arange(len(cut)), [len(passages) for passages in cut])
         passages = [passage.text for passages in cut for passage in passages]
         self.whole = bm25_of(
-            self.queries, [text for _, text in found], make_terms(settings.language)
+            self.queries, [text for _, text in found], make_analyzer(settings.language)
         )
         self.passages, self.asked = Texts(elmo, passages), Texts(elmo, self.queries)
-        self.words = bm25_of(self.queries, passages, make_terms(settings.language))
+        self.words = bm25_of(self.queries, passages, make_analyzer(settings.language))
 
     def score(self, scores: Vectors, half: int) -> float:
         """Mean nDCG@10 over every second query; scores (queries, passages)."""
@@ -145,7 +143,7 @@ class Squad:
         asked = lot.sample(asked, min(questions, len(asked)))
         self.sought = np.array([number for number, _ in asked])  # (questions,)
         passages, queries = [each["context"] for each in paragraphs], [text for _, text in asked]
-        self.words = bm25_of(queries, passages, make_terms(Settings().language))
+        self.words = bm25_of(queries, passages, make_analyzer(IndexSettings().language))
         self.passages, self.asked = Texts(elmo, passages), Texts(elmo, queries)
 
     def score(self, scores: Vectors) -> float:
@@ -181,7 +179,7 @@ def join(fusion: Fusion, words: Vectors, queries: Vectors, passages: Vectors) ->
         first = np.argsort(-held, kind="stable")[: fusion.first]
         first = first[held[first] > 0]
         if len(first):
-            moved = fusion.learn(query, held[first], passages[first])
+            moved = fusion.refine(query, held[first], passages[first])
             rows.append(fusion.combine(held, passages @ moved))
         else:
             rows.append(passages @ query)
@@ -208,19 +206,19 @@ class Study:
         if kind == "none":
             return WordWeights.uniform()
         if kind == "corpus":
-            return WordWeights.counted(corpus.sentences, at)
+            return WordWeights.from_sentences(corpus.sentences, at)
         assert self.elmo.lexicon is not None
-        return WordWeights.of_lexicon(self.elmo.lexicon, at)
+        return WordWeights.from_lexicon(self.elmo.lexicon, at)
 
     def scores(
-        self, pooled: dict[str, Vectors], layer: str, fix: Fix, remove: int, part: str
+        self, pooled: dict[str, Vectors], layer: str, fix: IsotropyMethod, remove: int, part: str
     ) -> dict[str, float]:
         """STS-B, Cranfield by vectors alone, and hybrid; `part` is dev or test."""
         flat = _flat(pooled, layer)
         half = ("dev", "test").index(part)
-        fitted = Isotropy.fit(flat["train"], fix, remove)
+        fitted = IsotropyTransform.fit(flat["train"], fix, remove)
         sts = self.sts.score(part, fitted.apply(flat[part]))
-        fitted = Isotropy.fit(flat["passages"], fix, remove)
+        fitted = IsotropyTransform.fit(flat["passages"], fix, remove)
         queries, passages = fitted.apply(flat["queries"]), fitted.apply(flat["passages"])
         vector = self.cranfield.score(queries @ passages.T, half)
         joined = join(Fusion(), self.cranfield.words, queries, passages)
@@ -229,9 +227,9 @@ class Study:
 
     def grid(self) -> list[dict[str, Any]]:
         """Every combination on the development parts."""
-        fixes: list[tuple[Fix, int]] = [("none", 0), ("mean", 0), ("whiten", 0)]
+        fixes: list[tuple[IsotropyMethod, int]] = [("none", 0), ("mean", 0), ("whiten", 0)]
         fixes += [("directions", count) for count in REMOVE]
-        assert {fix for fix, _ in fixes} == set(get_args(Fix))
+        assert {fix for fix, _ in fixes} == set(get_args(IsotropyMethod))
         rows = []
         for kind, at in WEIGHTS:
             pooled = self.pooled(kind, at)
@@ -245,7 +243,7 @@ class Study:
     def fusions(self, best: dict[str, Any]) -> list[dict[str, float]]:
         """Ways to join words and vectors, on the development parts, the best sum first."""
         flat = _flat(self.pooled(best["weighting"], best["weight_at"]), best["layer"])
-        fitted = Isotropy.fit(flat["passages"], best["isotropy"], best["remove"])
+        fitted = IsotropyTransform.fit(flat["passages"], best["isotropy"], best["remove"])
         queries, passages = fitted.apply(flat["queries"]), fitted.apply(flat["passages"])
         train = self.squad["train"]
         asked, paragraphs = self.squad_vectors("train", best)
@@ -264,7 +262,7 @@ class Study:
         weights = self._weights(best["weighting"], best["weight_at"], texts.passages)
         flat = {"asked": texts.asked.pooled(weights), "paragraphs": texts.passages.pooled(weights)}
         flat = _flat(flat, best["layer"])
-        fitted = Isotropy.fit(flat["paragraphs"], best["isotropy"], best["remove"])
+        fitted = IsotropyTransform.fit(flat["paragraphs"], best["isotropy"], best["remove"])
         return fitted.apply(flat["asked"]), fitted.apply(flat["paragraphs"])
 
     def squad_rows(self, best: dict[str, Any]) -> Iterator[tuple[str, float]]:
@@ -312,7 +310,7 @@ def main() -> None:
     args = parser.parse_args()
     begun = time.monotonic()
     elmo = Elmo.from_pretrained(args.model)
-    sts, cranfield = Sts(elmo, args.sts), Cranfield(elmo, args.cranfield, Settings())
+    sts, cranfield = Sts(elmo, args.sts), Cranfield(elmo, args.cranfield, IndexSettings())
     asked = {part: args.squad / f"{part}-v1.1.json" for part in ("train", "dev")}
     squad = {part: Squad(elmo, path) for part, path in asked.items()}
     study = Study(elmo, sts, cranfield, squad)

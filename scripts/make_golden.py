@@ -1,7 +1,7 @@
-"""Make tests/golden/allennlp: a tiny official model and what AllenNLP 2.10.1 computes from it.
+"""Create tests/golden/allennlp: a tiny official model and the vectors AllenNLP 2.10.1 computes.
 
-Run it where AllenNLP's ELMo imports (its pins no longer resolve beside current libraries), with
-the repository root as working folder:
+Run it in an environment with AllenNLP (its pinned requirements conflict with current libraries), in
+the root of the repository:
 
     python scripts/make_golden.py
 """
@@ -39,7 +39,7 @@ def main() -> None:
 
 
 def make(options: dict) -> Elmo:
-    """AllenNLP's module with two mixes; the second is not the mean."""
+    """AllenNLP's module with two mixes, of which the second is not the mean."""
     files = (str(FOLDER / "options.json"), str(FOLDER / "weights.hdf5"))
     elmo = Elmo(*files, 2, **options).eval()
     if "scalar_mix_parameters" not in options:

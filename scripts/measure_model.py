@@ -29,7 +29,7 @@ from relmo.files import make_folder, write_json
 from relmo.language_model import ScoreStart
 from relmo.text.documents import read_documents
 from relmo.types import Vectors
-from relmo.weights.native import Native, read_storage
+from relmo.weights.native import Native, read_config
 
 COMPARED_TOKENS = 2000
 """Tokens of each text whose vectors are compared."""
@@ -126,7 +126,7 @@ def measure_model(
             "two texts have the same name, which identifies their measures; rename one"
         )
     make_folder(output)
-    is_stored = read_storage(model) == "int8"
+    is_stored = read_config(model).storage == "int8"
     if not is_stored:
         Native().write(output / "model", Native().read(model), shard_bytes, storage="int8")
     elmo = Elmo.from_pretrained(model, device=device)

@@ -1,4 +1,4 @@
-"""How well small indexes find, with and without a background (`relmo/search/background.py`).
+"""Measure small indexes with and without random texts as a prior (`relmo/search/encoder.py`).
 
     python scripts/measure_small_indexes.py --squad DIR --output experiments/search
 
@@ -20,11 +20,11 @@ import numpy as np
 from relmo import Elmo
 from relmo.files import make_folder, sha256
 from relmo.search import Document, SemanticIndex, encoder
-from relmo.search.background import ENOUGH
 from relmo.train.run import write_record
 
 SIZES = (8, 16, 32)
 QUESTIONS = 25
+PRIOR_BELOW = encoder.PRIOR_BELOW
 
 
 def ranks(elmo: Elmo, paragraphs: list[dict], lot: random.Random) -> list[float]:
@@ -60,8 +60,8 @@ def main() -> None:
     rows = []
     for size in SIZES:
         row: dict[str, float] = {"paragraphs": size}
-        for name, enough in (("without", 0), ("with", ENOUGH)):
-            encoder.ENOUGH = enough
+        for name, below in (("without", 0), ("with", PRIOR_BELOW)):
+            encoder.PRIOR_BELOW = below
             lot = random.Random(1)
             each = [r for a in articles for r in ranks(elmo, a["paragraphs"][:size], lot)]
             row[f"mrr_{name}"] = round(float(np.mean(each)), 4)

@@ -23,10 +23,9 @@ from relmo.elmo import Elmo
 from relmo.errors import ConfigError, RelmoError, exit_code, need_extra
 from relmo.files import read_json, replacing, write_json
 from relmo.train.run import read_record
-from relmo.weights.describe import describe_folder
-from relmo.weights.find import PACKAGES
+from relmo.weights.find import PACKAGES, describe_folder
 from relmo.weights.model_card import Release, Source, model_card
-from relmo.weights.native import CARD, read_config, read_storage, replacing_model
+from relmo.weights.native import CARD, read_config, replacing_model
 
 LICENCE = "CC-BY-SA-4.0"
 LICENCE_FILE = Path(__file__).parents[1] / "models" / "relmo-en-base" / "LICENSE"
@@ -70,7 +69,7 @@ def release(
 ) -> None:
     """Build the folder `output` from a run, its measures and the model as it is stored."""
     need_extra("report")
-    record, config = read_record(run / "run.json"), read_config(model)[0]
+    record, config = read_record(run / "run.json"), read_config(model).config
     measured, sense_test = read_json(measures), read_json(senses)
     check_belongs(config, record, measured, sense_test, model)
     about = make_about(
@@ -98,7 +97,7 @@ def check_belongs(
 ) -> None:
     """Raise ConfigError unless run, measures and senses belong to the model."""
     check_files(model)
-    if read_storage(model) != "int8":
+    if read_config(model).storage != "int8":
         raise ConfigError(f"{model} is not stored in 8 bits; give the output of measure_model.py")
     for key in ("steps", "tokens_seen", "data", "results"):
         if config.training.get(key) != record.get(key):
@@ -123,11 +122,11 @@ def recipe_of(record: Mapping[str, Any]) -> dict[str, Any]:
 
 def copy_model(model: Path, output: Path, config: ElmoConfig) -> None:
     """Copy the weights' files with new settings; an earlier model in `output` is replaced."""
-    recorded = read_config(model)[1]
+    native = read_config(model)
     with replacing_model(output) as stage:
-        for name in recorded:
+        for name in native.files:
             shutil.copyfile(model / name, stage / name)
-        about = {"storage": read_storage(model), "files": recorded}
+        about = {"storage": native.storage, "files": native.files}
         write_json(stage / "config.json", {**config.to_dict(), **about})
 
 
@@ -156,8 +155,9 @@ def make_about(
 def card_of(output: Path, config: ElmoConfig, about: Release) -> str:
     """The card of the model in the folder `output`."""
     num_words = config.training["vocabulary"]["words"]
-    num_bytes = sum(facts["bytes"] for facts in read_config(output)[1].values())
-    return model_card(config, num_words, read_storage(output), num_bytes, about)
+    native = read_config(output)
+    num_bytes = sum(facts["bytes"] for facts in native.files.values())
+    return model_card(config, num_words, native.storage, num_bytes, about)
 
 
 # ── the curve ───────────────────────────────────────────────────────────────────────────────

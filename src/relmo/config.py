@@ -1,13 +1,13 @@
-"""What a model is made of: frozen, checked, complete.
+"""Settings: the base class of all of them, and the settings of a model.
 
     ElmoConfig
     ├── tokens: CharCnnConfig | WordTableConfig    a word becomes a vector
     ├── lstm:   LstmConfig                         vectors become contextual, per direction
     └── tokenizer, start, name, licence, training, official
 
-`Settings` is the base of these and of every other group of settings: a field's annotation says what
-it may hold, and that is checked when the object is made. `to_dict` and `from_dict` are exact
-mirrors; an unknown key is an error that names the nearest one.
+`Settings` checks every field against its annotation when an object is created, so an object that
+exists is valid. `ElmoConfig.to_dict` and `from_dict` are exact inverses; an unknown key is an error
+that suggests the nearest known one. docs/adr/0007-settings.md says why this is our own code.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ TokenizerName = Literal["relmo", "treebank", "whitespace"]
 
 FORMAT_VERSION = 1
 BYTE_IDS = 262
-"""Ids of the official byte scheme: padding, 256 bytes, five markers."""
+"""Number of ids in the official byte scheme: padding, 256 bytes, five markers."""
 NUM_MARKERS = 5
 """Begin and end of sentence, begin and end of word, padding inside a word."""
 
@@ -38,7 +38,7 @@ Config = TypeVar("Config")
 
 @dataclass(frozen=True)
 class Range:
-    """Bounds of a number, as the metadata of an annotation: `Annotated[int, Range(least=1)]`."""
+    """Bounds of a number, used in an annotation: `Annotated[int, Range(least=1)]`."""
 
     least: float | None = None
     above: float | None = None
@@ -69,11 +69,18 @@ DropoutRate = Annotated[float, Range(least=0, below=1)]
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Settings that check themselves: types, choices and ranges, by the fields' annotations.
+    """Settings that check their types, choices and ranges, as the annotations say.
 
-    A subclass is a frozen dataclass. Where settings must agree with each other it has a
-    `__post_init__` of its own, which calls this one first. Lists, as TOML and JSON have them,
-    become tuples.
+        @dataclass(frozen=True, kw_only=True)
+        class Optimizer(Settings):
+            size: Count = 128
+            dropout: DropoutRate = 0.5
+            kind: Literal["adam", "sgd"] = "adam"
+
+        Optimizer(size=0)  # ConfigError: size must be an integer ≥ 1, got 0
+
+    A subclass is a frozen dataclass. If fields must agree with each other, it defines a
+    `__post_init__` that calls this one first. Lists, as in TOML and JSON, become tuples.
     """
 
     def __post_init__(self) -> None:
@@ -96,7 +103,7 @@ def _hints(kind: type) -> dict[str, Any]:
 
 
 def _checked(value: Any, hint: Any) -> Any:  # noqa: ANN401 - any setting
-    """The value, lists as tuples; `_WRONG` if it is not what the annotation says."""
+    """The value, lists as tuples; `_WRONG` if the annotation does not allow it."""
     origin, args = get_origin(hint), get_args(hint)
     if origin is Annotated:
         found = _checked(value, args[0])
@@ -138,7 +145,8 @@ def _describe(hint: Any) -> str:  # noqa: ANN401 - an annotation
     if origin in (Union, types.UnionType):
         return " or ".join("unset" if each is type(None) else _describe(each) for each in args)
     if origin is tuple:
-        return "a list, each item " + _describe(args[0])
+        size = "" if args[-1:] == (...,) else f" of {len(args)} items"
+        return f"a list{size}, each {_describe(args[0])}"
     words = {int: "an integer", float: "a number", bool: "true or false", str: "a string"}
     return words.get(
         hint, "an object" if origin is Mapping else str(getattr(hint, "__name__", hint))
@@ -147,34 +155,34 @@ def _describe(hint: Any) -> str:  # noqa: ANN401 - an annotation
 
 @dataclass(frozen=True, kw_only=True)
 class CharCnnConfig(Settings):
-    """Words are spelled: characters -> convolutions -> highways -> one vector."""
+    """A word is spelled: characters -> convolutions -> highways -> one vector."""
 
     width: Count = 512
-    """P: width of the word vector, which is also the output width of the LSTM."""
+    """P: width of the word vector, equal to the output width of the LSTM."""
     scheme: CharacterScheme = "bytes"
     """`bytes` is the official UTF-8 scheme; `code_points` spells a word with whole characters."""
     alphabet: str = ""
-    """For `code_points`: the characters that have an id of their own; all others share one."""
+    """For `code_points`: the characters with an id of their own; all others share one."""
     max_characters: Annotated[int, Range(least=3)] = 50
-    """Characters per word, begin- and end-of-word markers included; a longer word is cut."""
+    """Characters per word, including the begin- and end-of-word markers; longer words are cut."""
     character_width: Count = 16
     filters: tuple[tuple[Count, Count], ...] = (
         (1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024),
     )  # fmt: skip
-    """(characters seen at once, number of filters) of each convolution."""
+    """(width in characters, number of filters) of each convolution."""
     activation: Activation = "relu"
     num_highways: CountOrZero = 2
     has_projection: bool = True
-    """Whether a linear map follows the highways. bilm-tf leaves it out where widths agree."""
+    """Whether a linear map follows the highways. bilm-tf omits it between equal widths."""
 
     @property
     def num_filters(self) -> int:
-        """F: filters of all convolutions together."""
+        """F: the total number of filters."""
         return sum(count for _, count in self.filters)
 
     @property
     def num_ids(self) -> int:
-        """Character ids the model knows: padding, characters, (unknown,) markers."""
+        """The number of character ids: padding, characters, (unknown,) markers."""
         if self.scheme == "bytes":
             return BYTE_IDS
         return 1 + len(self.alphabet) + 1 + NUM_MARKERS
@@ -201,37 +209,37 @@ class CharCnnConfig(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class WordTableConfig(Settings):
-    """Words are looked up: one stored vector for each word of a fixed list, `<UNK>` for others."""
+    """A word is looked up: one vector per word of a fixed vocabulary, `<UNK>` for all others."""
 
     width: Count
     """P: width of the word vector."""
     num_words: Count
-    """Rows of the table, boundaries and `<UNK>` included, in the order of vocab.txt."""
+    """Rows of the table, including the boundaries and `<UNK>`, in the order of vocab.txt."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LstmConfig(Settings):
-    """One direction of the biLM; the other has the same shape and its own weights."""
+    """One direction of the biLM; the other one has the same shape and its own weights."""
 
     num_layers: Count = 2
     cell_width: Count = 4096
     output_width: Count = 512
-    """P: width that a layer hands on and feeds back."""
+    """P: width of a layer's output, which is also its recurrent input."""
     has_projection: bool = True
-    """Whether a linear map leads from the cell to the output; without it the widths agree."""
+    """Whether a linear map projects the cell to the output; without it the widths are equal."""
     cell_clip: Positive | None = 3.0
-    """Bound on |cell state|; None leaves it free. The official weights were trained with 3."""
+    """Limit of |cell state|; None means no limit. The official weights were trained with 3."""
     output_clip: Positive | None = 3.0
-    """Bound on |projected output|; None leaves it free, and so does a model without projection."""
+    """Limit of |projected output|; None means no limit, as in a model without projection."""
     has_skips: bool = True
-    """Whether each layer from the second on adds its input to its output."""
+    """Whether each layer after the first adds its input to its output."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.output_width > self.cell_width:
             raise ConfigError(
                 f"output_width {self.output_width} exceeds cell_width {self.cell_width}; "
-                f"the projection of an ELMo narrows"
+                f"the projection of an ELMo must not widen"
             )
         if not self.has_projection and self.output_width != self.cell_width:
             raise ConfigError(
@@ -245,26 +253,26 @@ TokenConfig = CharCnnConfig | WordTableConfig
 
 @dataclass(frozen=True, kw_only=True)
 class ElmoConfig(Settings):
-    """A whole model."""
+    """The settings of a whole model."""
 
     tokens: TokenConfig = field(default_factory=CharCnnConfig)
     lstm: LstmConfig = field(default_factory=LstmConfig)
     tokenizer: TokenizerName = "relmo"
-    """How a string becomes words; token lists are always taken as they are."""
+    """How strings are split into words; token lists are used as they are."""
     start: Start = "zero"
-    """State before a sentence: zero as the official models, or the one stored with the weights."""
+    """State before a sentence: zero, as in the official models, or stored with the weights."""
     has_start_state: bool = False
-    """Whether one is stored: a model that begins from zero may still carry one."""
+    """Whether a start state is stored; a model that starts from zero may have one too."""
     name: str = ""
     licence: str = ""
     training: Mapping[str, Any] = field(default_factory=dict)
-    """How the weights came to be, as the trainer recorded it."""
+    """How the model was trained, as the trainer recorded it."""
     official: Mapping[str, Any] = field(default_factory=dict)
-    """Keys of an official options.json that shape nothing here; kept for the way back."""
+    """Unused keys of an official options.json, kept for converting back."""
 
     @property
     def num_layers(self) -> int:
-        """Layers handed out: the token layer and L LSTM layers."""
+        """The number of layers of a token: the token layer and L LSTM layers."""
         return self.lstm.num_layers + 1
 
     @property
@@ -278,12 +286,12 @@ class ElmoConfig(Settings):
             object.__setattr__(self, "has_start_state", True)
         if self.tokens.width != self.lstm.output_width:
             raise ConfigError(
-                f"word vectors are {self.tokens.width} wide, the LSTM's output "
-                f"{self.lstm.output_width}; ELMo needs them equal, as layers are mixed"
+                f"tokens.width {self.tokens.width} must equal lstm.output_width "
+                f"{self.lstm.output_width}, because layers are mixed"
             )
 
     def to_dict(self) -> dict[str, Any]:
-        """The settings as JSON holds them."""
+        """The settings as JSON values."""
         kind = "char_cnn" if isinstance(self.tokens, CharCnnConfig) else "word_table"
         rest = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
         del rest["tokens"], rest["lstm"]
@@ -297,17 +305,17 @@ class ElmoConfig(Settings):
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> ElmoConfig:
-        """Check and freeze settings that `to_dict` wrote."""
+        """The settings from what `to_dict` returned, checked."""
         values = dict(values)
         version = values.pop("format_version", None)
         if values.pop("format", None) != "relmo" or version != FORMAT_VERSION:
             raise ConfigError(
                 f"format_version is {version!r}, this relmo reads version {FORMAT_VERSION} of "
-                f"format 'relmo'; is it a config.json of relmo, or one of a newer release?"
+                f"format 'relmo'; was it written by another program, or by a newer release?"
             )
         kinds = {"char_cnn", "word_table"} & values.keys()
         if len(kinds) != 1:
-            raise ConfigError("settings need exactly one of 'char_cnn' and 'word_table'")
+            raise ConfigError("expected exactly one of 'char_cnn' and 'word_table'")
         kind = kinds.pop()
         section = values.pop(kind)
         tokens: TokenConfig = (
@@ -322,7 +330,7 @@ class ElmoConfig(Settings):
 
 
 def build(kind: type[Config], values: Any, where: str) -> Config:  # noqa: ANN401 - any JSON
-    """Make a settings object from plain values; unknown keys and wrong types are errors."""
+    """Create a settings object from plain values; unknown keys and wrong types are errors."""
     if not isinstance(values, Mapping):
         raise ConfigError(f"{where}: expected an object with settings, got {values!r}")
     check_keys(values, {f.name for f in dataclasses.fields(kind)}, where)  # type: ignore[arg-type]
@@ -333,7 +341,7 @@ def build(kind: type[Config], values: Any, where: str) -> Config:  # noqa: ANN40
 
 
 def check_keys(values: Mapping[str, Any], known: set[str], where: str) -> None:
-    """Raise ConfigError for an unknown key, with the nearest known one."""
+    """Raise ConfigError for an unknown key, and suggest the nearest known one."""
     for key in values.keys() - known:
         near = get_close_matches(key, known, 1)
         hint = f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(sorted(known))}"

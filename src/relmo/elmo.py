@@ -51,13 +51,11 @@ from relmo.runtime.runtime import (
 )
 from relmo.text.lexicon import Lexicon
 from relmo.text.sentences import split_sentences
-from relmo.text.tokenize import make_tokenizer
-from relmo.text.words import Sentence, check_sentences, tokenized
+from relmo.text.tokenize import Sentence, check_sentences, make_tokenizer, tokenized
 from relmo.types import BiLmState, Token, VectorDtype, Vectors
-from relmo.weights.find import read_model
+from relmo.weights.find import UNTRAINED, read_model, small_config
 from relmo.weights.native import Native
 from relmo.weights.tensors import ModelFiles, Storage, build_bilm, tensors_of
-from relmo.weights.untrained import UNTRAINED, small_config
 
 HalfVectors = NDArray[np.float16]
 NOT_SHAPING = ("name", "licence", "training", "official")
@@ -67,8 +65,9 @@ NOT_SHAPING = ("name", "licence", "training", "official")
 class Elmo:
     """A pretrained biLM with everything around it that turns text into vectors.
 
-    `config` holds its settings, `bilm` the PyTorch module, `lexicon` its word list if it has one,
-    `tokenizer` what splits strings, and `runtime` the plumbing below this class.
+    `config` holds its settings; `num_layers` counts its layers, the token layer included; `width`
+    is D, the width of a token, both directions together; `bilm` is the PyTorch module, `lexicon`
+    its word list if it has one, `tokenizer` splits strings, and `runtime` is the plumbing below.
     """
 
     def __init__(
@@ -78,6 +77,7 @@ class Elmo:
         lm_head: Callable[[], dict[str, Tensor]] | None = None,
     ) -> None:
         self.config: ElmoConfig = bilm.config
+        self.num_layers, self.width = self.config.num_layers, self.config.width
         self.bilm = bilm.eval().requires_grad_(False)  # ElmoLayer(finetune=True) changes that
         self.lexicon = lexicon
         self.tokenizer = make_tokenizer(self.config.tokenizer)
@@ -159,11 +159,6 @@ class Elmo:
         return self
 
     # ── properties ──────────────────────────────────────────────────────────────────────────────
-
-    @property
-    def width(self) -> int:
-        """D, the width of a token's vector: both directions together."""
-        return self.config.width
 
     @property
     def device(self) -> torch.device:
@@ -309,7 +304,7 @@ class Elmo:
         batch_tokens: int | None,
         batch_sentences: int | None = None,
     ) -> Iterator[AnyVectors]:
-        check_layers(layers, self.config.num_layers)
+        check_layers(layers, self.num_layers)
         check_dtype(dtype)
         choose = partial(choose_layers, layers=layers)
         words = tokenized(sentences, self.tokenizer)
@@ -424,13 +419,13 @@ class Elmo:
         if layers is not None and layer is not None:
             raise ConfigError("give layers or layer, not both: they mean the same")
         choice: OneLayer = next((c for c in (layers, layer) if c is not None), "mean")
-        check_one_layer(choice, self.config.num_layers)
+        check_one_layer(choice, self.num_layers)
         check_pooling(pooling)
         many = [texts] if isinstance(texts, str) else list(texts)
         parts = [_sentences_of(text, number) for number, text in enumerate(many)]
         sentences = [sentence for text in parts for sentence in text]
         stream = self.embed_stream(sentences, layers=choice, batch_sentences=batch_size)
-        result = np.zeros((len(many), self.config.width), dtype=np.float32)  # (N, D)
+        result = np.zeros((len(many), self.width), dtype=np.float32)  # (N, D)
         pairs = zip(result, parts, strict=True)
         for row, own in progress(pairs, len(many), "texts", bool(show_progress_bar)):
             tokens = [next(stream) for _ in own]  # each (T, D)

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from relmo.elmo import Elmo
 from relmo.errors import ConfigError
 from relmo.nn.scalar_mix import ScalarMix
-from relmo.text.words import Sentence, tokenized
+from relmo.text.tokenize import Sentence, tokenized
 from relmo.types import Layers
 
 LayerSource = Callable[[Sequence[tuple[str, ...]]], Tensor]

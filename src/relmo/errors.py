@@ -1,15 +1,24 @@
-"""Every error that relmo raises on purpose.
+"""The errors that relmo raises. Catch `RelmoError` for all of them.
 
     RelmoError
-    ├── ConfigError          settings that contradict each other or are not known
+    ├── ConfigError          unknown settings, values out of range, settings that contradict
     ├── TextError            input text or tokens that cannot be read
     ├── DataError            labelled data with a row that cannot be used
-    ├── WeightError          a model file that is broken, or does not fit its settings
-    │   └── ModelNotFound    no model under that name or path
-    ├── OutputError          vectors that cannot be written, or a run that cannot be resumed
+    ├── WeightError          a model file that is damaged or does not match its settings
+    │   └── ModelNotFound    no model with this name or path
+    ├── OutputError          a file that cannot be written, or a run that cannot be resumed
     └── MissingExtra         an optional dependency is not installed
 
-A message says what came, what was wanted and what to do. `assert` is for our own mistakes.
+A message says what was expected, what was found and what to do:
+
+    >>> from relmo import Elmo, errors
+    >>> try:
+    ...     Elmo.from_pretrained("relmo-en-tiny")
+    ... except errors.ModelNotFound as error:
+    ...     print(error)
+
+Each class also derives from the closest built-in exception (`ValueError`, `OSError`, …). Any other
+exception is a bug in relmo. `TextWarning` is a warning, not an error.
 """
 
 from importlib.util import find_spec
@@ -17,21 +26,21 @@ from os import PathLike
 
 EXTRAS = {
     "parquet": ("pyarrow", "Parquet files need"),
-    "report": ("matplotlib", "pictures need"),
+    "report": ("matplotlib", "figures need"),
     "search": ("Stemmer", "stemming and spreadsheets need"),
     "server-store": ("psycopg", "an index in PostgreSQL needs"),
     "serve": ("fastapi", "the server needs"),
     "zstd": ("zstandard", ".zst files need"),
 }
-"""Extra -> (the module it brings, how its message begins)."""
+"""Extra -> (a module that it installs, the start of the error message)."""
 
 
 class RelmoError(Exception):
-    """The parent of all errors a user can cause and mend."""
+    """The base class of all errors that a user can cause and fix."""
 
 
 class ConfigError(RelmoError, ValueError):
-    """Settings contradict each other or are not known."""
+    """A setting is unknown or out of range, or settings contradict each other."""
 
 
 class TextError(RelmoError, ValueError):
@@ -41,7 +50,7 @@ class TextError(RelmoError, ValueError):
 class DataError(RelmoError, ValueError):
     """Labelled data has a row that cannot be used; the message names file and line.
 
-    In a file without lines, such as JSON, `line` says in words where it stands: `question 'q1'`.
+    In a file without lines, such as JSON, `line` is a description: `question 'q1'`.
     """
 
     def __init__(self, path: str | PathLike[str], line: int | str, what: str) -> None:
@@ -50,15 +59,15 @@ class DataError(RelmoError, ValueError):
 
 
 class WeightError(RelmoError, ValueError):
-    """A model file is broken or does not fit its settings."""
+    """A model file is damaged or does not match its settings."""
 
 
 class ModelNotFound(WeightError, FileNotFoundError):
-    """No model under that name or path."""
+    """There is no model with this name or path."""
 
 
 class OutputError(RelmoError, OSError):
-    """Vectors cannot be written, or an interrupted run cannot be resumed."""
+    """A file cannot be written, or an interrupted run cannot be resumed."""
 
 
 class MissingExtra(RelmoError, ImportError):
@@ -66,16 +75,16 @@ class MissingExtra(RelmoError, ImportError):
 
 
 class TextWarning(UserWarning):
-    """Text was understood, but probably not as its author meant it."""
+    """Text was read, but probably not as intended."""
 
 
 def exit_code(error: RelmoError) -> int:
-    """What a command that ended so exits with: 2 the call is wrong, 1 the work failed."""
+    """The exit code of a command that failed: 2 for a wrong call, 1 for failed work."""
     return 2 if isinstance(error, ConfigError | ModelNotFound | MissingExtra) else 1
 
 
 def need_extra(extra: str) -> None:
-    """Raise MissingExtra with the install line unless the extra's module can be imported."""
+    """Raise MissingExtra with the install command unless the extra is installed."""
     module, purpose = EXTRAS[extra]
     if find_spec(module) is None:
         raise MissingExtra(

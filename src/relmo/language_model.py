@@ -28,7 +28,7 @@ from relmo.nn.lm_head import LmHead, log_uniform
 from relmo.runtime.runtime import FastBiLM, Runtime
 from relmo.text.characters import BEGIN_SENTENCE, END_SENTENCE
 from relmo.text.lexicon import UNKNOWN, Lexicon
-from relmo.text.words import check_sentences
+from relmo.text.tokenize import check_sentences
 from relmo.types import BiLmState
 
 ScoreStart = Literal["carried", "stored", "zero"]

@@ -1,4 +1,4 @@
-"""A progress bar on standard error, shown only where a person can see it."""
+"""A progress bar on standard error, shown only in a terminal."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ Item = TypeVar("Item")
 def progress(
     items: Iterable[Item], total: int | None, what: str, show: bool
 ) -> Generator[Item, None, None]:
-    """Hand the items on; where `show` is set and standard error is a terminal, count them there.
+    """Yield the items; if `show` is set and standard error is a terminal, show a progress bar.
 
-    Nothing is shown where rich is not installed: training does without it.
+    Without rich nothing is shown: training does not need it.
     """
     if not (show and sys.stderr is not None and sys.stderr.isatty() and find_spec("rich")):
         yield from items

@@ -1,4 +1,4 @@
-"""The nouns of relmo, frozen. Letters of shapes are those of docs/shapes.md.
+"""The data types of relmo, frozen. The letters of shapes are those of docs/shapes.md.
 
 B sentences, T tokens, C characters per token, P width of one direction, D = 2P width of a token,
 H cell width, L LSTM layers per direction, U distinct words.
@@ -20,7 +20,7 @@ VectorDtype = Literal["float32", "float16"]
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A word of a text and where it stands: `text[start:end]` is the token."""
+    """A word of a text and its offsets: `text[start:end]` is the token."""
 
     text: str
     start: int
@@ -29,39 +29,39 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Sentences as the biLM reads them, boundaries included, each distinct word spelled once.
+    """Sentences as the biLM reads them, with boundaries; each distinct word is spelled once.
 
-    Token t of sentence b is the word `words[index[b, t]]`; past `lengths[b]` the index is 0 and
-    what stands there is never looked at.
+    Token t of sentence b is the word `words[index[b, t]]`. From `lengths[b]` on, the index is
+    padding: 0, and never read.
     """
 
     words: Tensor
     """(U, C) character ids, or (U,) word ids for a model with a word table."""
     index: Tensor
-    """(B, T) rows of `words`."""
+    """(B, T) indices into `words`."""
     lengths: Tensor
-    """(B,) tokens of each sentence, both boundaries counted. Always on the CPU."""
+    """(B,) number of tokens of each sentence, both boundaries included. Always on the CPU."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layers:
-    """All layers of a padded batch of sentences, boundaries included."""
+    """All layers of a padded batch of sentences, with boundaries."""
 
     values: Tensor
     """(L + 1, B, T, D). Layer 0 is the token vector twice; `[..., :P]` is forward, `[..., P:]`
     backward. Zero wherever the mask is false."""
     mask: Tensor
-    """(B, T) true where a token stands."""
+    """(B, T) true for tokens, false for padding."""
 
     @property
     def word_mask(self) -> Tensor:
-        """(B, T - 2) true where a word stands, for tensors without their first and last token."""
+        """(B, T - 2) true for words, for tensors without their first and last token."""
         return self.mask[:, 2:]
 
 
 @dataclass(frozen=True, slots=True)
 class LstmState:
-    """What one direction remembers: the output and the cell of each of its layers."""
+    """The recurrent state of one direction: output and cell of each of its layers."""
 
     h: Tensor
     """(L, B, P), before any skip connection."""
@@ -71,7 +71,7 @@ class LstmState:
 
 @dataclass(frozen=True, slots=True)
 class BiLmState:
-    """What both directions remember between one batch and the next."""
+    """The recurrent state of both directions between two batches."""
 
     forward: LstmState
     backward: LstmState

@@ -1,4 +1,4 @@
-"""What every store does, and that both give the same hits with the same scores."""
+"""The contract of a store; and both stores return the same hits with the same scores."""
 
 import itertools
 
@@ -7,22 +7,21 @@ import pytest
 
 from relmo.errors import ConfigError, OutputError
 from relmo.search.filters import conditions
-from relmo.search.open_store import open_store
-from relmo.search.store import Counts
+from relmo.search.store import IndexCounts, Scored, open_store
 from tests.support.toy_search import entry, many, postgres_address, query
 
 NAMES = itertools.count()
 
 
 def make(kind, tmp_path):
-    """The address of a store that is not there yet."""
-    if kind == "embedded":
+    """The address of a store that does not exist yet."""
+    if kind == "sqlite":
         return str(tmp_path / "index.relmo")
     address = postgres_address()
     return f"{address}{'&' if '?' in address else '?'}relmo_index=t{next(NAMES)}"
 
 
-@pytest.fixture(params=["embedded", "postgres"])
+@pytest.fixture(params=["sqlite", "postgres"])
 def where(request, tmp_path):
     return make(request.param, tmp_path)
 
@@ -30,45 +29,45 @@ def where(request, tmp_path):
 @pytest.fixture
 def store(where):
     opened = open_store(where, create=True)
-    opened.write_about('{"width": 16}', b"\0\1fit")
+    opened.write_header('{"width": 16}', b"\0\1fit")
     yield opened
     opened.close()
 
 
 def keys(store, scored):
-    return [found.key for found in store.found([each.passage for each in scored])]
+    return [hit.document for hit in store.hits(scored)]
 
 
-def test_a_store_that_is_not_there_is_a_wrong_call(where):
+def test_opening_a_missing_store_is_an_error(where):
     with pytest.raises(ConfigError, match="relmo index"):
         open_store(where, create=False)
 
 
-def test_a_new_store_can_be_taken_away_until_something_is_written(where):
+def test_a_new_store_can_be_discarded_until_its_header_is_written(where):
     new = open_store(where, create=True)
     new.discard()
     new.close()
     with pytest.raises(ConfigError, match="relmo index"):
         open_store(where, create=False)
     new = open_store(where, create=True)
-    new.write_about("{}", b"a")
+    new.write_header("{}", b"a")
     new.discard()
     new.close()
     old = open_store(where, create=False)
     old.discard()
-    assert old.read_about() == ("{}", b"a")
+    assert old.read_header() == ("{}", b"a")
     old.close()
 
 
-def test_of_two_runs_that_begin_an_index_the_second_is_told(where):
+def test_of_two_processes_that_create_an_index_the_second_gets_an_error(where):
     first, second = open_store(where, create=True), open_store(where, create=True)
-    assert first.read_about() is second.read_about() is None
-    first.write_about("{}", b"a")
-    with pytest.raises(OutputError, match="another run has begun this index"):
-        second.write_about("{}", b"b")
+    assert first.read_header() is second.read_header() is None
+    first.write_header("{}", b"a")
+    with pytest.raises(OutputError, match="another process has just created this index"):
+        second.write_header("{}", b"b")
     second.discard()
     second.close()
-    assert first.read_about() == ("{}", b"a")
+    assert first.read_header() == ("{}", b"a")
     first.close()
 
 
@@ -80,31 +79,31 @@ def test_the_keys_that_filters_can_ask_for(store):
 
 def test_what_was_written_is_there_when_opened_again(where):
     first = open_store(where, create=True)
-    assert first.read_about() is None
-    first.write_about("{}", b"\0b")
+    assert first.read_header() is None
+    first.write_header("{}", b"\0b")
     first.replace([entry("a", ["río Übung", "two"], year=1950)])
     first.close()
     again = open_store(where, create=True)
-    assert again.read_about() == ("{}", b"\0b")
-    assert again.counts() == Counts(1, 2)
-    (hit,) = again.found([again.nearest(query(0), 5)[0].passage])
-    assert (hit.key, hit.source, hit.meta) == ("a", "notes", {"year": 1950})
+    assert again.read_header() == ("{}", b"\0b")
+    assert again.counts() == IndexCounts(1, 2)
+    (hit,) = again.hits(again.nearest(query(0), 5)[:1])
+    assert (hit.document, hit.source, hit.meta) == ("a", "notes", {"year": 1950})
     again.close()
 
 
 def test_an_empty_store_finds_nothing(store):
     assert store.nearest(query(0), 3) == []
     assert store.matching(["river"], 3) == []
-    assert store.found([1]) == [None]
-    assert store.counts() == Counts(0, 0)
+    assert store.hits([Scored(1, 0.5)]) == store.hits([]) == []
+    assert store.counts() == IndexCounts(0, 0)
     assert store.sources() == []
-    store.tidy()
+    store.optimize()
 
 
 def test_an_entry_of_equal_key_takes_the_place_of_the_old(store):
     store.replace([entry("a", ["river bank", "boat"]), entry("b", ["loan"])])
     store.replace([entry("a", ["credit"], seed=1)])
-    assert store.counts() == Counts(2, 2)
+    assert store.counts() == IndexCounts(2, 2)
     assert store.matching(["river"], 5) == []
     assert keys(store, store.matching(["credit"], 5)) == ["a"]
     assert len(store.nearest(query(0), 5)) == 2
@@ -112,7 +111,7 @@ def test_an_entry_of_equal_key_takes_the_place_of_the_old(store):
 
 def test_of_equal_keys_in_one_call_the_last_stays(store):
     store.replace([entry("a", ["river"]), entry("a", ["loan"], seed=1)])
-    assert store.counts() == Counts(1, 1)
+    assert store.counts() == IndexCounts(1, 1)
     assert store.matching(["river"], 5) == []
     assert len(store.matching(["loan"], 5)) == 1
 
@@ -120,7 +119,7 @@ def test_of_equal_keys_in_one_call_the_last_stays(store):
 def test_deleting_takes_all_passages_and_other_keys_stay(store):
     store.replace([entry("a", ["river", "bank"], source="x"), entry("b", ["river"], source="y")])
     store.replace([], ["a", "not there"])
-    assert store.counts() == Counts(1, 1)
+    assert store.counts() == IndexCounts(1, 1)
     assert keys(store, store.matching(["river", "bank"], 5)) == ["b"]
     assert store.sources() == ["y"]
     assert store.digests("x") == {}
@@ -132,14 +131,14 @@ def test_a_change_that_fails_leaves_nothing(store):
     object.__setattr__(broken.passages[0], "text", None)
     with pytest.raises(Exception, match=r"(?i)null|None"):
         store.replace([entry("b", ["loan"]), broken], ["a"])
-    assert store.counts() == Counts(1, 1)
+    assert store.counts() == IndexCounts(1, 1)
     assert keys(store, store.nearest(query(0), 5)) == ["a"]
     assert store.matching(["loan"], 5) == []
 
 
 def test_a_document_without_passages_is_kept_and_known(store):
     store.replace([entry("a", [])])
-    assert store.counts() == Counts(1, 0)
+    assert store.counts() == IndexCounts(1, 0)
     assert list(store.digests("notes")) == ["a"]
     assert store.nearest(query(0), 5) == []
 
@@ -155,8 +154,8 @@ def test_vectors_come_back_as_half_floats(store):
 
 def test_nul_in_text_is_no_harm(store):
     store.replace([entry("a", ["ri\0ver"])])
-    (found,) = store.found([store.nearest(query(0), 1)[0].passage])
-    assert len(found.passage.text) == 6
+    (hit,) = store.hits(store.nearest(query(0), 1))
+    assert len(hit.text) == 6
 
 
 WHERES = [
@@ -183,27 +182,25 @@ def pair(tmp_path_factory):
     """Both stores after the same changes."""
     stores = [
         open_store(make(kind, tmp_path_factory.mktemp("pair")), create=True)
-        for kind in ("embedded", "postgres")
+        for kind in ("sqlite", "postgres")
     ]
     for store in stores:
-        store.write_about('{"width": 16}', b"")
+        store.write_header('{"width": 16}', b"")
         entries = many(60)
         for first in range(0, 60, 13):
             store.replace(entries[first : first + 13])
         store.replace(many(5, seed=3), ["d20", "d33"])
-        store.tidy()
+        store.optimize()
     yield stores
     for store in stores:
         store.close()
 
 
 def seen(store, scored):
-    """Hits without the numbers of passages, which are a store's own."""
-    found = store.found([each.passage for each in scored])
-    return [
-        (each.key, each.passage, dict(each.meta), pytest.approx(score.score, abs=2.1e-5))
-        for each, score in zip(found, scored, strict=True)
-    ]
+    """Hits, which have no numbers of passages: these differ between stores."""
+    hits = [hit.to_dict() for hit in store.hits(scored)]
+    assert len(hits) == len(scored)
+    return [hit | {"score": pytest.approx(hit["score"], abs=2.1e-5)} for hit in hits]
 
 
 @pytest.mark.parametrize("number", range(20))
@@ -235,12 +232,12 @@ def test_both_know_the_same(pair):
     assert mine.digests("s2") == theirs.digests("s2")
 
 
-def test_a_connection_that_was_lost_is_made_anew(tmp_path):
+def test_a_lost_connection_is_opened_again(tmp_path):
     import psycopg
 
     where = make("postgres", tmp_path)
     store = open_store(where, create=True)
-    store.write_about('{"width": 16}', b"fit")
+    store.write_header('{"width": 16}', b"fit")
     store.replace(many(3))
     before = store.counts()
     with psycopg.connect(postgres_address(), autocommit=True) as other:

@@ -9,7 +9,7 @@ import pytest
 
 from relmo import Elmo
 from relmo.weights.convert import convert_model
-from relmo.weights.describe import describe_folder, describe_model
+from relmo.weights.find import describe_folder, describe_model
 from scripts import sense_test
 
 FOLDER = Path(str(files("relmo"))) / "models" / "relmo-en-small"

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from relmo.search import Document, SemanticIndex, Settings
+from relmo.search import Document, IndexSettings, SemanticIndex
 from tests.support.serving import EXTRA, ServerProcess, free_port
 
 pytest.importorskip("fastapi", reason=EXTRA)
@@ -30,7 +30,7 @@ PASSAGES = [
 def server(tmp_path_factory) -> Iterator[ServerProcess]:
     index = tmp_path_factory.mktemp("index") / "passages.relmo"
     documents = [Document(f"d{i}", "file", text) for i, text in enumerate(PASSAGES)]
-    SemanticIndex.build(index, documents, settings=Settings(language="none")).close()
+    SemanticIndex.build(index, documents, settings=IndexSettings(language="none")).close()
     env = {"RELMO_API_KEY": KEY}
     server = ServerProcess("relmo-en-small", "--index", str(index), port=free_port(), env=env)
     yield server

@@ -145,7 +145,7 @@ def test_compressed_text_and_folders_are_read(run, data, tmp_path):
         ("--set", "lm.rows=1000000", 2, "use fewer rows or shorter windows"),
         ("--minutes", "-1", 2, "training: minutes must be a number > 0"),
         ("--init", "nothing", 2, "no model 'nothing'"),
-        ("--data", "no-such-file", 1, "no-such-file: no file is there"),
+        ("--data", "no-such-file", 1, "no-such-file: no files found"),
         ("--data", "empty.txt", 1, "no words to train on in empty.txt"),
         ("--data", "latin.txt", 1, "latin.txt: line 1 is not UTF-8"),
         ("--set", "optimizer.learning_rate=1e30", 1, "lower learning_rate"),

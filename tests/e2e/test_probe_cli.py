@@ -46,7 +46,7 @@ def test_a_person_sees_a_table_of_readings_and_parts(run, model, tmp_path):
     ("args", "code", "message"),
     [
         (["probe", "poss", "--data", "."], 2, "no probe 'poss'; did you mean 'pos'"),
-        (["probe", "pos", "--data", "nowhere"], 2, "nowhere is no folder"),
+        (["probe", "pos", "--data", "nowhere"], 2, "nowhere is not a folder"),
         (["probe", "pos", "--data", ".", "--model", "nothing"], 2, "no model 'nothing'"),
         (["probe", "wsd", "--data", ".", "--precision", "int3"], 2, "int3"),
     ],
@@ -64,7 +64,7 @@ def test_a_bad_line_ends_the_command_and_is_named(run, model, tmp_path):
     (data / "dev" / "dev.gold.txt").write_text("T\nmaybe\n")
     found = run("probe", "wic", "--data", data, "--model", model)
     assert found.returncode == 1
-    assert b"dev.gold.txt, line 2: 'maybe'; T or F is needed" in found.stderr
+    assert b"dev.gold.txt, line 2: expected T or F, got 'maybe'" in found.stderr
 
 
 NEIGHBORS = ("neighbors", "play", "He saw a play .")
@@ -80,11 +80,11 @@ def test_neighbors_do_not_write_over_a_record(run, model, tmp_path):
     assert b"[play]" in shown.stdout  # a pipe has no bold letters
     again = run(*call)
     assert again.returncode == 2
-    assert b"holds a finished run; choose another folder" in again.stderr
+    assert b"contains a finished run; choose another folder" in again.stderr
 
 
-def test_neighbors_say_that_the_word_stands_nowhere_else(run, model, tmp_path):
+def test_neighbors_say_that_the_word_does_not_occur(run, model, tmp_path):
     (tmp_path / "text.txt").write_text("Nothing here .\n")
     found = run(*NEIGHBORS, "--corpus", tmp_path / "text.txt", "--model", model)
     assert found.returncode == 0, found.stderr
-    assert b"'play' stands nowhere else in " in found.stderr
+    assert b"'play' is in no other sentence of " in found.stderr

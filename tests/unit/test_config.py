@@ -1,12 +1,177 @@
-"""Settings: frozen, checked, the same after a trip through JSON."""
+"""Settings: the mechanism that checks them, and the settings of a model."""
 
 import dataclasses
 import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
 
 import pytest
 
 from relmo import CharCnnConfig, ElmoConfig, LstmConfig, WordTableConfig
+from relmo.config import (
+    Count,
+    CountOrZero,
+    DropoutRate,
+    NonNegative,
+    Positive,
+    Range,
+    Settings,
+    build,
+    check_keys,
+)
 from relmo.errors import ConfigError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sample(Settings):
+    """One field of every kind."""
+
+    size: Count = 2
+    extra: CountOrZero = 0
+    rate: Positive = 0.1
+    penalty: NonNegative = 0.0
+    dropout: DropoutRate = 0.5
+    steps: Annotated[int, Range(least=4, most=8)] = 4
+    kind: Literal["adam", "sgd"] = "adam"
+    level: Literal[1, 2] = 1
+    is_fast: bool = False
+    name: str = ""
+    clip: Positive | None = None
+    shape: tuple[Count, Count] = (1, 2)
+    layers: tuple[tuple[str, Count], ...] = ()
+    record: Mapping[str, Any] = field(default_factory=dict)
+    anything: Any = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Interval(Settings):
+    """Fields that must agree."""
+
+    low: Count
+    high: Count = 10
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.low > self.high:
+            raise ConfigError(f"low {self.low} exceeds high {self.high}")
+
+
+GOOD = {
+    "size": [1, 10**9],
+    "extra": [0, 3],
+    "rate": [1e-9, 3, float("inf")],
+    "penalty": [0, 0.5],
+    "dropout": [0, 0.0, 0.999],
+    "steps": [4, 8],
+    "kind": ["sgd"],
+    "level": [2],
+    "is_fast": [True],
+    "clip": [None, 0.5, 3],
+    "shape": [(3, 4)],
+    "layers": [(("a", 1),), ()],
+    "record": [{"a": [1]}],
+    "anything": [None, object],
+}
+BAD = [
+    ("size", 0, "size must be an integer ≥ 1, got 0"),
+    ("size", 2.0, "size must be an integer ≥ 1, got 2.0"),
+    ("size", "2", "size must be an integer ≥ 1, got '2'"),
+    ("size", True, "size must be an integer ≥ 1, got True"),
+    ("size", None, "size must be an integer ≥ 1, got None"),
+    ("extra", -1, "extra must be an integer ≥ 0, got -1"),
+    ("rate", 0, "rate must be a number > 0, got 0"),
+    ("rate", float("nan"), "rate must be a number > 0, got nan"),
+    ("penalty", -0.1, "penalty must be a number ≥ 0, got -0.1"),
+    ("dropout", 1, "dropout must be a number ≥ 0 and < 1, got 1"),
+    ("dropout", False, "dropout must be a number ≥ 0 and < 1, got False"),
+    ("steps", 9, "steps must be an integer ≥ 4 and ≤ 8, got 9"),
+    ("kind", "lion", "kind must be one of adam, sgd, got 'lion'"),
+    ("level", True, "level must be one of 1, 2, got True"),
+    ("is_fast", 1, "is_fast must be true or false, got 1"),
+    ("name", 3, "name must be a string, got 3"),
+    ("clip", -1, "clip must be a number > 0 or unset, got -1"),
+    ("shape", (1,), "shape must be a list of 2 items, each an integer ≥ 1, got (1,)"),
+    ("shape", (1, 0), "shape must be a list of 2 items, each an integer ≥ 1, got (1, 0)"),
+    ("layers", "ab", "layers must be a list, each a list of 2 items, each a string, got 'ab'"),
+    ("record", [], "record must be an object, got []"),
+]
+
+
+# --- the mechanism
+
+
+@pytest.mark.parametrize(("name", "value"), [(n, v) for n, values in GOOD.items() for v in values])
+def test_a_value_that_the_annotation_allows_is_kept(name, value):
+    assert getattr(Sample(**{name: value}), name) == value
+
+
+@pytest.mark.parametrize(("name", "value", "message"), BAD)
+def test_a_message_names_field_rule_and_value(name, value, message):
+    with pytest.raises(ConfigError) as caught:
+        Sample(**{name: value})
+    assert str(caught.value) == message
+
+
+def test_lists_become_tuples_at_every_depth():
+    sample = Sample(shape=[3, 4], layers=[["a", 1], ("b", 2)])
+    assert sample.shape == (3, 4)
+    assert sample.layers == (("a", 1), ("b", 2))
+    hash(sample.layers)
+
+
+def test_defaults_are_checked_too():
+    @dataclass(frozen=True, kw_only=True)
+    class Wrong(Settings):
+        size: Count = 0
+
+    with pytest.raises(ConfigError, match="size must be an integer ≥ 1"):
+        Wrong()
+
+
+def test_fields_that_must_agree_are_checked_after_their_types():
+    assert Interval(low=3).high == 10
+    with pytest.raises(ConfigError, match="low 3 exceeds high 2"):
+        Interval(low=3, high=2)
+    with pytest.raises(ConfigError, match="low must be an integer ≥ 1, got 'x'"):
+        Interval(low="x")
+    with pytest.raises(ConfigError, match="low 11 exceeds high 10"):
+        dataclasses.replace(Interval(low=3), low=11)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "inside", "outside", "words"),
+    [
+        ({"least": 1}, [1, 2], [0.9], "≥ 1"),
+        ({"above": 0}, [1e-9], [0, -1], "> 0"),
+        ({"most": 2.5}, [2.5, -9], [2.6], "≤ 2.5"),
+        ({"below": 1}, [0.99], [1], "< 1"),
+        ({"least": 0, "below": 1}, [0, 0.5], [1, -0.1], "≥ 0 and < 1"),
+        ({}, [0, -(10**9)], [], ""),
+    ],
+)
+def test_a_range_contains_its_bounds_as_it_says(bounds, inside, outside, words):
+    limits = Range(**bounds)
+    assert all(value in limits for value in inside)
+    assert not any(value in limits for value in outside)
+    assert str(limits) == words
+
+
+def test_build_names_the_section_and_suggests_the_nearest_key():
+    assert build(Interval, {"low": 3}, "range") == Interval(low=3)
+    with pytest.raises(ConfigError, match=r"^range: low must be an integer ≥ 1, got 0$"):
+        build(Interval, {"low": 0}, "range")
+    with pytest.raises(ConfigError, match=r"^range: unknown key 'hihg'; did you mean 'high'\?$"):
+        build(Interval, {"low": 1, "hihg": 2}, "range")
+    with pytest.raises(ConfigError, match=r"^range: .*missing.*'low'"):
+        build(Interval, {}, "range")
+    with pytest.raises(ConfigError, match=r"^range: expected an object with settings, got \[\]$"):
+        build(Interval, [], "range")
+    with pytest.raises(ConfigError, match="x: unknown key 'zzz'; known: high, low"):
+        check_keys({"zzz": 1}, {"low", "high"}, "x")
+
+
+# --- the settings of a model
 
 
 @pytest.mark.parametrize(
@@ -60,7 +225,10 @@ def test_ids_of_the_two_schemes_are_counted():
         (lambda: CharCnnConfig(alphabet="abc"), "byte scheme has no alphabet"),
         (lambda: CharCnnConfig(scheme="code_points", alphabet="aa"), "twice"),
         (lambda: WordTableConfig(width=0, num_words=1), "width must be an integer ≥ 1"),
-        (lambda: ElmoConfig(tokens=CharCnnConfig(width=8)), "word vectors are 8 wide"),
+        (
+            lambda: ElmoConfig(tokens=CharCnnConfig(width=8)),
+            "tokens.width 8 must equal",
+        ),
         (lambda: ElmoConfig(tokenizer="spacy"), "must be one of relmo, treebank, whitespace"),
         (lambda: ElmoConfig(start="warm"), "must be one of zero, stored"),
     ],

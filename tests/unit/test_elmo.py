@@ -60,19 +60,19 @@ def test_one_string_instead_of_a_list_is_an_error(tiny):
     from relmo import ElmoLayer
 
     for call in (tiny.embed, tiny.embed_stream, tiny.read, ElmoLayer(tiny)):
-        with pytest.raises(TextError, match=r"one string came; write \[text\]"):
+        with pytest.raises(TextError, match=r"expected a list .*, got a string; pass \[text\]"):
             call("The bank")
 
 
 @pytest.mark.parametrize("bad", [[None], [3], [b"bytes"], [{"a": 1}]])
 def test_a_sentence_that_is_none_is_named(tiny, bad):
-    with pytest.raises(TextError, match="sentence 0 is .*; give a string or a list of strings"):
+    with pytest.raises(TextError, match="sentence 0 is a .*; expected a string or a list"):
         tiny.embed(bad)
 
 
 @pytest.mark.parametrize("token", [" ", "a ", " a", "a\tb"])
 def test_any_space_in_a_token_is_warned_about(tiny, token):
-    with pytest.warns(TextWarning, match="holds a space"):
+    with pytest.warns(TextWarning, match="contains a space"):
         assert tiny.embed([[token, "b"]])[0].shape == (3, 2, 16)
 
 
@@ -174,7 +174,7 @@ def test_a_token_that_is_no_string_is_named(tiny, bad):
 
 
 def test_a_token_with_a_space_is_warned_about_and_embedded(tiny):
-    with pytest.warns(TextWarning, match="sentence 0: 'one two' holds a space"):
+    with pytest.warns(TextWarning, match="sentence 0: 'one two' contains a space"):
         layers = tiny.embed([["one two"]])
     assert layers[0].shape == (3, 1, 16)
 

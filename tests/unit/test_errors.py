@@ -1,4 +1,4 @@
-"""A missing extra names its install line."""
+"""The error tree, exit codes, and the install command of a missing extra."""
 
 import pytest
 

@@ -108,7 +108,7 @@ def test_a_corpus_is_named_after_its_files(name, corpus, tmp_path):
 def test_a_file_that_is_not_there_is_named(tmp_path, capsys):
     with pytest.raises(SystemExit, match="1"):
         held_out.main(["--data", str(tmp_path / "none"), "--output", str(tmp_path / "out")])
-    assert "none: no file is there" in capsys.readouterr().err
+    assert "none: no files found" in capsys.readouterr().err
 
 
 # ── near-duplicates ───────────────────────────────────────────────────────────────────────────────

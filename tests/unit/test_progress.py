@@ -1,4 +1,4 @@
-"""A bar where a person can see it, nothing anywhere else."""
+"""A progress bar in a terminal, nothing anywhere else."""
 
 import io
 import sys

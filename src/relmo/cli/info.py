@@ -16,7 +16,7 @@ def info(
     as_json: AsJson = False,
 ) -> None:
     """Show the sizes, training record, license and checksums of a model."""
-    from relmo.weights.describe import describe_model
+    from relmo.weights.find import describe_model
 
     facts = describe_model(model)
     say(facts, as_json)

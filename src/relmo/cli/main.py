@@ -60,10 +60,10 @@ COMMANDS: dict[str, dict[Callable[..., None], str]] = {
         serve: "relmo serve --index notes.relmo --port 8000",
     },
     "Studies": {
-        probe: "relmo probe pos --data ud-ewt",
+        probe: "relmo probe pos --data ud-ewt --model relmo-en-small",
         neighbors: 'relmo neighbors bank "We sat on the bank ." --corpus news.txt',
         report: "relmo report --runs runs --output report",
-        bench: "relmo bench --seconds 10",
+        bench: "relmo bench --text sentences.txt --precision float32",
     },
 }
 """Heading of the help -> command -> its example."""

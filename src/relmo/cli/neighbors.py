@@ -1,4 +1,4 @@
-"""relmo neighbors: where in a corpus a word means what it means here."""
+"""relmo neighbors: the occurrences of a word in a corpus with the nearest meaning."""
 
 from __future__ import annotations
 
@@ -13,22 +13,23 @@ from rich.text import Text
 
 from relmo.cli.options import DEFAULT_MODEL, AsJson, Model
 from relmo.cli.output import note, say
-from relmo.errors import ConfigError
 
 MOST_WORDS = 20_000
-"""Most frequent words of the corpus, the nearest without context among them."""
+"""Most frequent words of the corpus that are compared without context."""
 
 Word = Annotated[str, typer.Argument(metavar="WORD", help="A word of the sentence.")]
 Sentence = Annotated[str, typer.Argument(metavar="SENTENCE", help="The word in its context.")]
-Corpus = Annotated[Path, typer.Option(help="Text to look in: a file, maybe packed, or a folder.")]
-Count = Annotated[int, typer.Option("-k", "--count", min=1, help="How many are shown.")]
+Corpus = Annotated[
+    Path, typer.Option(help="Text to search: a file, compressed or not, or a folder.")
+]
+Count = Annotated[int, typer.Option("-k", "--count", min=1, help="Number of neighbors.")]
 Layer = Annotated[
-    int | None, typer.Option(help="Whose vectors are compared, instead of sense vectors.")
+    int | None, typer.Option(help="Compare vectors of this layer; sense vectors if omitted.")
 ]
 AnyWord = Annotated[
     bool, typer.Option(help="Compare with all words of the corpus, by the top layer.")
 ]
-Output = Annotated[Path | None, typer.Option(help="Folder for the record, run.json.")]
+Output = Annotated[Path | None, typer.Option(help="Folder to write the record, run.json, to.")]
 
 
 def neighbors(
@@ -42,7 +43,7 @@ def neighbors(
     output: Output = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the nearest occurrences of a word in context, and the nearest words without it."""
+    """Show the nearest occurrences of a word in context, and the nearest words without context."""
     from relmo.elmo import Elmo
     from relmo.files import make_folder, sha256
     from relmo.lab.probes.neighbors import (
@@ -51,15 +52,13 @@ def neighbors(
         nearest_occurrences,
         nearest_words,
     )
+    from relmo.lab.probes.run import check_output
     from relmo.text.documents import find_files, read_documents
     from relmo.train.run import write_record
 
-    if output is not None and (output / "run.json").exists():
-        raise ConfigError(f"{output} holds a finished run; choose another folder")
+    check_output(output)
     elmo = Elmo.from_pretrained(model)
     layer = compared_layer(elmo, layer, any_word)
-    if layer is not None and not 0 <= layer < elmo.config.num_layers:
-        raise ConfigError(f"layer is {layer}; the model has 0 to {elmo.config.num_layers - 1}")
     words = [token.text for token in elmo.tokens(sentence)]
     position = find_position(words, word)
     files = find_files([corpus])
@@ -69,7 +68,9 @@ def neighbors(
         elmo, words, position, sentences, layer=layer, count=count, any_word=any_word
     )
     if not found:
-        note(f"{word!r} stands nowhere else in {corpus}; --any-word compares with all its words")
+        note(
+            f"{word!r} is in no other sentence of {corpus}; --any-word compares with all its words"
+        )
     common = [w for w, _ in Counter(w for s in sentences for w in s).most_common(MOST_WORDS)]
     without = nearest_words(elmo, words[position], common, count)
     result: dict[str, Any] = {
@@ -94,7 +95,7 @@ def neighbors(
     console = Console(soft_wrap=True, highlight=False)
     by = "sense vectors" if layer is None else f"layer {layer}"
     table = Table("cosine", f"{word!r} in context, by {by}", title_justify="left")
-    marks = "{}" if console.is_terminal else "[{}]"  # letters in bold need a terminal
+    marks = "{}" if console.is_terminal else "[{}]"  # bold text needs a terminal
     for occurrence in found:
         shown = Text(" ").join(
             Text(marks.format(w), style="bold") if i == occurrence.position else Text(w)

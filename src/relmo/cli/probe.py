@@ -1,4 +1,4 @@
-"""relmo probe: what each layer of a model knows."""
+"""relmo probe: what each layer of a model encodes."""
 
 from __future__ import annotations
 
@@ -11,28 +11,30 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from relmo.cli.options import DEFAULT_MODEL, AsJson, Model
+from relmo.cli.options import DEFAULT_MODEL, AsJson, Model, Precision
 from relmo.cli.output import say
 
 Name = Annotated[
     str,
     typer.Argument(
-        metavar="PROBE", help="pos (parts of speech), wsd (senses), wic (same sense) or intrinsic."
+        metavar="PROBE",
+        help="pos (parts of speech), wsd (word senses), wic (words in context) or intrinsic (how "
+        "contextual each layer is).",
     ),
 ]
 Data = Annotated[Path, typer.Option(help="Folder with the probe's data.")]
-Output = Annotated[Path | None, typer.Option(help="Folder for the record, run.json.")]
+Output = Annotated[Path | None, typer.Option(help="Folder to write the record, run.json, to.")]
 Vectors = Annotated[
-    Path | None, typer.Option(help="Static word vectors to set beside, as GloVe's or word2vec's.")
+    Path | None,
+    typer.Option(help="File of static vectors to compare with, in GloVe or word2vec format."),
 ]
 Cache = Annotated[
-    Path | None, typer.Option(help="Where the layers of the data are kept for the next time.")
+    Path | None, typer.Option(help="Folder in which to keep the data's layers for the next run.")
 ]
-Precision = Annotated[str, typer.Option(help="float32 (exact), bfloat16, int8 or auto.")]
-Seed = Annotated[int, typer.Option(help="Of what is trained.")]
+Seed = Annotated[int, typer.Option(help="Random seed of the classifiers.")]
 SCORE = re.compile(r"(?P<part>.+?)_(?P<metric>accuracy|f1)_(?P<reading>.+)")
 MEASURE = re.compile(r"(?P<part>.+)_(?P<reading>layer_\d+)")
-MEASURED = {"wsd": "F1 in percent", "intrinsic": "how contextual each layer is"}
+MEASURED = {"wsd": "F1 in percent", "intrinsic": "cosines and explained variance"}
 
 
 def probe(
@@ -46,7 +48,7 @@ def probe(
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Ask what each layer of a model knows, with as little learning as possible."""
+    """Measure what each layer of a model encodes, with as little training as possible."""
     from relmo.elmo import Elmo
     from relmo.lab.probes.run import check_probe, run_probe
 
@@ -61,9 +63,9 @@ def probe(
 
 
 def score_table(results: Mapping[str, float]) -> Table:
-    """A row for each reading, a column for each part or measure."""
+    """One row per reading, one column per part or measure."""
     cells: dict[str, dict[str, float]] = {}
-    parts: dict[str, None] = {}  # in order
+    parts: dict[str, None] = {}  # an ordered set
     for name, value in results.items():
         found = SCORE.fullmatch(name) or MEASURE.fullmatch(name)
         assert found is not None, name

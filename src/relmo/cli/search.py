@@ -1,4 +1,4 @@
-"""relmo search: the passages of an index that mean what is asked."""
+"""relmo search: the passages of an index that are closest in meaning to a query."""
 
 from __future__ import annotations
 
@@ -14,21 +14,38 @@ from relmo.errors import ConfigError
 if TYPE_CHECKING:
     from relmo.search import SemanticIndex
 
-At = Annotated[str, typer.Argument(metavar="INDEX", help="An index file, or postgresql://….")]
-Query = Annotated[
-    str, typer.Argument(metavar="QUERY|-", help="What is sought; - reads one query per line.")
+
+At = Annotated[
+    str, typer.Argument(metavar="INDEX", help="Index file or PostgreSQL address, postgresql://….")
 ]
-Count = Annotated[int, typer.Option("-k", "--count", min=1, help="Hits at most.")]
-Hybrid = Annotated[bool, typer.Option("--hybrid", help="Rank by the query's words too (BM25).")]
+Query = Annotated[
+    str,
+    typer.Argument(
+        metavar="QUERY|-",
+        help="Text to search for; - reads one query per line from standard input.",
+    ),
+]
+Count = Annotated[int, typer.Option("-k", "--count", min=1, help="Maximum number of hits.")]
+Hybrid = Annotated[
+    bool, typer.Option("--hybrid", help="Also rank by the words of the query (BM25).")
+]
 Documents = Annotated[
-    bool, typer.Option("--documents", help="The best passage of each document alone.")
+    bool, typer.Option("--documents", help="Show only the best passage of each document.")
 ]
 Conditions = Annotated[
     list[str] | None,
-    typer.Option("--where", help="Condition on metadata: year>=1950, lang=en; may be repeated."),
+    typer.Option(
+        "--where",
+        help="Condition on metadata, for example year>=1950 or lang=en; may be repeated.",
+    ),
 ]
-ModelName = Annotated[str | None, typer.Option("--model", help="Where the index's model lies.")]
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON object per query.")]
+ModelName = Annotated[
+    str | None,
+    typer.Option(
+        "--model", help=r"Model name or folder. \[default: the model that the index was built with]"
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object per query.")]
 
 
 def search(
@@ -41,7 +58,7 @@ def search(
     model: ModelName = None,
     as_json: AsJson = False,
 ) -> None:
-    """Search an index by meaning."""
+    """Search an index by meaning; prints score, document, line and text of each hit."""
     from relmo.elmo import Elmo
     from relmo.search import SemanticIndex
     from relmo.search.filters import parse_where
@@ -61,17 +78,19 @@ def search(
             if query == "-":
                 typer.echo(f"# {each}")
             if not hits:
-                note(_nothing(opened, asked))
+                note(_explain_no_hits(opened, asked))
             for hit in hits:
                 shown = " ".join(hit.text.split())
                 shown = shown if len(shown) <= 200 else shown[:199] + "…"
                 typer.echo(f"{hit.score:.4f}  {hit.document}:{hit.line}  {shown}")
 
 
-def _nothing(index: SemanticIndex, asked: dict[str, Any]) -> str:
-    """Why there may be no hit."""
-    there = index.store.meta_keys()
+def _explain_no_hits(index: SemanticIndex, asked: dict[str, Any]) -> str:
+    """A message that names a filter key which no document has."""
+    keys = index.store.meta_keys()
     for key in asked:
-        if key not in there:
-            return f"nothing found: no document has {key!r}; there are {', '.join(there) or 'none'}"
+        if key not in keys:
+            return (
+                f"nothing found: no document has {key!r}; known keys: {', '.join(keys) or 'none'}"
+            )
     return "nothing found"

@@ -1,1 +1,1 @@
-"""Old interfaces over the new library."""
+"""Interfaces of other libraries, on top of relmo."""

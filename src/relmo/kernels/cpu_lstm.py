@@ -16,7 +16,7 @@ from torch import Tensor
 
 from relmo.kernels.cpu_products import Product
 from relmo.kernels.packing import blocks_of
-from relmo.kernels.reference import with_forget_bias
+from relmo.kernels.reference import FORGET_BIAS
 
 BLOCK_ROWS = 256
 """Tokens whose inputs are multiplied at once: their gates stay in the cache until they are used."""
@@ -45,7 +45,9 @@ class PackedLstm:
         output_clip: float | None,
     ) -> None:
         self.input, self.recurrent, self.projection = input_product, recurrent, projection
-        self.bias = with_forget_bias(bias)  # (4H,)
+        H = len(bias) // 4
+        self.bias = bias.clone()  # (4H,)
+        self.bias[H : 2 * H] += FORGET_BIAS
         self.cell_clip, self.output_clip = cell_clip, output_clip
 
     def read(

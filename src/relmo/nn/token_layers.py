@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from relmo.config import CharCnnConfig, WordTableConfig
 from relmo.kernels import reference
-from relmo.kernels.gemm_char_cnn import char_convolutions
+from relmo.kernels.char_cnn import char_convolutions
 
 
 class Linear(nn.Linear):

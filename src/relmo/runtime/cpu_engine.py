@@ -7,16 +7,16 @@ convolutions from tables, highways and projection packed.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import cast
 
 import torch
 from torch import Tensor
 
-from relmo.kernels.cpu_char_cnn import LetterTables
+from relmo.kernels.char_cnn import LetterTables
 from relmo.kernels.cpu_lstm import PackedLstm
 from relmo.kernels.cpu_products import Precision, Product, make_product
 from relmo.kernels.packing import Packing
-from relmo.nn.bilm import BiLM, Outputs
-from relmo.nn.lstm import LstmStack, run_stack
+from relmo.nn.bilm import BiLM, LstmStack, Outputs, run_stack
 from relmo.nn.token_layers import CharCnn, Highway, Linear
 from relmo.runtime.host import one_thread, release_pages, run_both, trim_memory
 from relmo.types import BiLmState, LstmState
@@ -81,7 +81,7 @@ class CpuTokenLayer:
         self.features = _make_features(cnn)
         self.highways = [_pack_highway(highway) for highway in cnn.highways]
         self.projection = None if cnn.projection is None else _PackedLinear(cnn.projection)
-        filters = sum(len(bias) for _, bias in cnn.filters())
+        filters = sum(cast("torch.nn.Conv1d", conv).out_channels for conv in cnn.convs)
         self.width = filters if cnn.projection is None else cnn.projection.out_features
 
     @torch.no_grad()
@@ -157,8 +157,9 @@ def _pack_highway(highway: torch.nn.Module) -> tuple[_PackedLinear, _PackedLinea
 
 def _make_features(cnn: CharCnn) -> Callable[[Tensor], Tensor]:
     """`CharCnn.features`, (n, C) -> (n, F), from tables unless these are too large."""
-    embedding, filters = cnn.embedding.weight.detach(), cnn.filters()
+    convs = cast("list[torch.nn.Conv1d]", list(cnn.convs))
+    filters = [(conv.weight.detach(), cast("Tensor", conv.bias).detach()) for conv in convs]
+    embedding = cnn.embedding.weight.detach()
     if LetterTables.bytes_of(embedding, filters) > TABLE_BYTES:
         return lambda words: cnn.features(cnn.without_unneeded_padding(words))
-    filters = [(weight.detach(), bias.detach()) for weight, bias in filters]
     return LetterTables(embedding, filters, cnn.activation, cnn.padding)

@@ -7,8 +7,14 @@ from torch import Tensor
 
 from relmo.kernels.device import to_device
 from relmo.kernels.packing import Packing, StepRows, plan_step_rows
-from relmo.nn.bilm import BiLM, Outputs
-from relmo.nn.lstm import run_stack, split_directions, stack_directions, stack_weights
+from relmo.nn.bilm import (
+    BiLM,
+    Outputs,
+    run_stack,
+    split_directions,
+    stack_directions,
+    stack_weights,
+)
 from relmo.types import BiLmState
 
 

@@ -12,12 +12,21 @@ from relmo.types import Vectors
 Pooling = Literal["mean", "max", "first", "last"]
 
 
-def pool(tokens: Vectors, how: Pooling) -> Vectors:
-    """(T, D) -> (D,); a text without tokens gives zeros."""
+def pool(tokens: Vectors, how: Pooling, weights: Vectors | None = None) -> Vectors:
+    """(T, D) -> (D,); a text without tokens gives zeros.
+
+    Args:
+        tokens: vectors of all tokens of a text.
+        how: the kind of pooling.
+        weights: (T,) ≥ 0, one per token, for a weighted mean.
+    """
     check_pooling(how)
     if len(tokens) == 0:
         return np.zeros(tokens.shape[1], dtype=np.float32)
-    if how == "mean":
+    if weights is not None:
+        assert how == "mean", "weights apply to mean pooling only"
+        pooled = weights @ tokens / (float(weights.sum()) or 1.0)
+    elif how == "mean":
         pooled = tokens.mean(0, dtype=np.float32)
     elif how == "max":
         pooled = tokens.max(0)
@@ -27,12 +36,12 @@ def pool(tokens: Vectors, how: Pooling) -> Vectors:
 
 
 def check_pooling(how: str) -> None:
-    """Raise ConfigError for a way to pool that is not known."""
+    """Raise ConfigError for an unknown kind of pooling."""
     if how not in get_args(Pooling):
-        raise ConfigError(f"pooling is {how!r}; choose one of {', '.join(get_args(Pooling))}")
+        raise ConfigError(f"unknown pooling {how!r}; choose one of {', '.join(get_args(Pooling))}")
 
 
 def normalize(vectors: Vectors) -> Vectors:
-    """Each vector with length one; one of zeros stays so. (..., D) -> (..., D)."""
+    """Scale each vector to unit length; zero vectors stay zero. (..., D) -> (..., D)."""
     norms = np.linalg.norm(vectors, axis=-1, keepdims=True)
     return np.asarray(vectors / np.where(norms == 0, 1, norms), dtype=np.float32)

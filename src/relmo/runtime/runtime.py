@@ -17,8 +17,7 @@ from torch import Tensor, nn
 
 from relmo.config import CharCnnConfig
 from relmo.errors import ConfigError, TextError
-from relmo.kernels.cpu_features import avoid_hidden_tiles, has_bfloat16
-from relmo.kernels.cpu_products import Precision
+from relmo.kernels.cpu_products import Precision, avoid_hidden_tiles, has_bfloat16
 from relmo.kernels.device import begin_host_copy, to_device, uses_fast_kernels
 from relmo.kernels.packing import Packing
 from relmo.nn.bilm import BiLM, Engine, Outputs, has_kernels, read_sentences

@@ -1,20 +1,21 @@
-"""Search by meaning. Start at `index.py`: SemanticIndex.
+"""Semantic search. Start at `index.py`: SemanticIndex.
 
-Documents flow into passages, passages into vectors and terms, both into a store:
+Documents are split into passages; each passage gets a vector and a list of terms, kept in a store:
 
-    readers.py tables.py      files -> documents (documents.py); what cannot be read is named
-    passages.py               documents -> passages with their places
-    encoder.py                passages -> vectors: word_weights.py, isotropy.py, fitted to sample.py
-    terms.py                  passages -> terms, for the lexical score
-    store.py                  what a store must do: embedded.py is one SQLite file, searched in
-                              memory (rows.py, bm25.py, compact.py); postgres.py a server
-    fusion.py                 words and vectors together
-    sync.py                   all of it for files: `relmo index`
-    evaluate.py               how good a ranking is
+    documents.py    files -> documents; rows that cannot be read are reported
+    passages.py     documents -> passages, with their position in the document
+    encoder.py      passages -> unit-length vectors
+    lexical.py      passages -> terms, and their BM25 scores
+    filters.py      conditions on metadata
+    store.py        the interface of a store: sqlite.py (one file), postgres.py (a server)
+    fusion.py       hybrid ranking: BM25 and vectors combined
+    index.py        build, update and search an index
+    sync.py         keep an index in step with files: what `relmo index` does
 """
 
 from relmo.search.documents import Document
-from relmo.search.index import Hit, SemanticIndex
-from relmo.search.settings import Settings
+from relmo.search.index import SemanticIndex
+from relmo.search.settings import IndexSettings
+from relmo.search.store import Hit
 
-__all__ = ["Document", "Hit", "SemanticIndex", "Settings"]
+__all__ = ["Document", "Hit", "IndexSettings", "SemanticIndex"]

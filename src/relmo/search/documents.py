@@ -1,77 +1,295 @@
-"""What is indexed: a document is a text with a name; passages are cut from it."""
+"""Files -> documents: a text file is one document, a table has one document per row.
+
+    .txt .md .markdown      the whole file
+    .csv .tsv .xlsx .jsonl  one document per row; `TableColumns` names the columns
+
+The text of a row is its column `text` by default; several text columns are joined by newlines. The
+other columns become metadata for filters. A row is identified by its id column, or by its number.
+What cannot be read is yielded as a `BadRow`, with file and line, in place of a document.
+"""
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import json
+import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
-from relmo.errors import TextError
+from relmo.config import Settings
+from relmo.errors import ConfigError, TextError, need_extra
 
+TEXT_SUFFIXES = (".txt", ".md", ".markdown")
+TABLE_SUFFIXES = (".csv", ".tsv", ".xlsx", ".jsonl")
+SUFFIXES = (*TEXT_SUFFIXES, *TABLE_SUFFIXES)
+csv.field_size_limit(2**24)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
-Value = str | int | float | bool | None
-"""What a filter can compare."""
+MetaValue = str | int | float | bool | None
+"""A metadata value, which filters can compare."""
+Row = tuple[int, Mapping[str, Any] | str]
+"""Line number, and the cells by column or a description of what is wrong with the row."""
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One text: a file, or a row of a table."""
+    """A text to index: a file, or a row of a table."""
 
     key: str
-    """Its name in the index: the file's path, or `path#id` for a row. An equal key replaces."""
+    """Unique name in the index: the file's path, or `path#id` for a row."""
     source: str
     """The file it came from, or any name that groups documents."""
     text: str
     line: int = 1
-    """Where the text starts in its source, from 1."""
+    """Line of the source on which the text starts, counted from 1."""
     is_row: bool = False
-    """A row of a table stands on one line, whatever newlines its text holds."""
-    meta: Mapping[str, Value] = field(default_factory=dict)
-    """What searches can filter on."""
+    """A table row counts as one line, even if its text contains newlines."""
+    meta: Mapping[str, MetaValue] = field(default_factory=dict)
+    """Metadata that searches can filter on."""
 
     def __post_init__(self) -> None:
         try:
-            meta = self._dumped()
+            meta = self._meta_json()
         except (TypeError, ValueError) as error:
-            raise TextError(f"{self.key!r}: its metadata cannot be kept ({error})") from error
-        for what, text in (("key", self.key), ("source", self.source), ("metadata", meta)):
+            raise TextError(f"{self.key!r}: metadata cannot be stored as JSON ({error})") from error
+        for name, text in (("key", self.key), ("source", self.source), ("metadata", meta)):
             if "\0" in text or _SURROGATE.search(text):
-                raise TextError(f"{self.key!r}: its {what} holds NUL or half a character; clean it")
+                raise TextError(f"{self.key!r}: {name} contains NUL or a lone surrogate; remove it")
         if _SURROGATE.search(self.text):
-            raise TextError(f"{self.key!r}: its text is not valid Unicode; convert it")
+            raise TextError(f"{self.key!r}: text is not valid Unicode; convert it to UTF-8")
 
     @property
     def digest(self) -> str:
-        """A checksum by which a changed document is known."""
-        content = f"{self.line}\n{self._dumped()}\n{self.text}"
+        """Checksum of line, metadata and text, by which changes are detected."""
+        content = f"{self.line}\n{self._meta_json()}\n{self.text}"
         return hashlib.sha256(content.encode()).hexdigest()[:32]
 
-    def _dumped(self) -> str:
+    def _meta_json(self) -> str:
         return json.dumps(dict(self.meta), sort_keys=True, ensure_ascii=False, allow_nan=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Passage:
-    """A piece of a document, as long as one vector can stand for."""
-
-    start: int
-    end: int
-    """Characters of the document's text."""
-    line: int
-    """Line of its source in which it starts."""
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
 class BadRow:
-    """Something in a source that cannot be indexed."""
+    """A row or file that cannot be indexed."""
 
     source: str
     line: int
-    what: str
+    problem: str
 
     def __str__(self) -> str:
-        return f"{self.source}, line {self.line}: {self.what}"
+        return f"{self.source}, line {self.line}: {self.problem}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableColumns(Settings):
+    """The roles of a table's columns."""
+
+    text: tuple[str, ...] = ("text",)
+    id: str | None = None
+    meta: tuple[str, ...] | None = None
+    """Columns kept as metadata; None keeps all columns that are not text."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.text:
+            raise ConfigError("no text column chosen; name at least one")
+
+    def missing(self, cells: Mapping[str, Any]) -> str | None:
+        """A message that names the first chosen column the row lacks; None if it has all."""
+        for name in (*self.text, *([self.id] if self.id else [])):
+            if name not in cells:
+                return f"no column {name!r}; columns are: {', '.join(cells) or 'none'}"
+        return None
+
+
+# ── files ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def find_sources(paths: Iterable[str | Path]) -> list[str]:
+    """The files that can be indexed among paths and in folders, each once, without hidden files.
+
+    A file keeps the form of the path that was given, so that the same call finds the same names.
+    """
+    found = (each for path in paths for each in _walk(Path(os.path.normpath(path))))
+    return list(dict.fromkeys(each.as_posix() for each in found))
+
+
+def is_under(source: str, paths: Iterable[str | Path]) -> bool:
+    """Whether a source is one of the paths or lies in one of them."""
+    here = Path(source)
+    return any(here.is_relative_to(os.path.normpath(path)) for path in paths)
+
+
+def read_source(source: str, columns: TableColumns) -> Iterator[Document | BadRow]:
+    """The documents of one file, and its rows that cannot be read."""
+    path = Path(source)
+    try:
+        if path.suffix.lower() in TABLE_SUFFIXES:
+            yield from _read_table(path, source, columns)
+        else:
+            yield _read_text(path, source)
+    except OSError as error:
+        yield BadRow(source, 1, f"cannot be read ({error.strerror or error})")
+
+
+def _walk(path: Path) -> Iterator[Path]:
+    if path.is_file():
+        if path.suffix.lower() not in SUFFIXES:
+            raise ConfigError(
+                f"{path}: cannot read {path.suffix or 'a file without a suffix'!r}; "
+                f"supported are {', '.join(SUFFIXES)}"
+            )
+        yield path
+    elif path.is_dir():
+        for each in sorted(path.rglob("*")):
+            is_hidden = any(part.startswith(".") for part in each.relative_to(path).parts)
+            if not is_hidden and each.suffix.lower() in SUFFIXES and each.is_file():
+                yield each
+    else:
+        raise ConfigError(f"{path}: no such file or folder")
+
+
+def _read_text(path: Path, source: str) -> Document | BadRow:
+    raw = path.read_bytes()
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        return BadRow(source, line, f"not UTF-8 (byte 0x{raw[error.start]:02x}); convert the file")
+    meta = {"path": source, "suffix": path.suffix.lower()}
+    return Document(key=source, source=source, text=text, meta=meta)
+
+
+# ── tables ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def _read_table(path: Path, source: str, columns: TableColumns) -> Iterator[Document | BadRow]:
+    seen: set[str] = set()
+    suffix = path.suffix.lower()
+    read_rows = {".jsonl": _jsonl_rows, ".xlsx": _xlsx_rows}.get(suffix, _csv_rows)
+    for number, (line, cells) in enumerate(read_rows(path), start=1):
+        made: Document | str
+        if isinstance(cells, str):
+            made = cells
+        elif missing := columns.missing(cells):
+            if suffix != ".jsonl":
+                yield BadRow(source, 1, missing)
+                return  # the header lacks the column, and so does every row
+            made = missing
+        else:
+            made = _make_document(source, number, line, cells, columns)
+        if isinstance(made, Document) and made.key in seen:
+            made = f"duplicate {columns.id} {made.key.removeprefix(source + '#')!r}"
+        if isinstance(made, str):
+            yield BadRow(source, line, made)
+            continue
+        if columns.id is not None:
+            seen.add(made.key)
+        yield made
+
+
+def _make_document(
+    source: str, number: int, line: int, cells: Mapping[str, Any], columns: TableColumns
+) -> Document | str:
+    """A row's document, or what is wrong with the row."""
+    texts = [cells[name] for name in columns.text]
+    for name, text in zip(columns.text, texts, strict=True):
+        if isinstance(text, dict | list):
+            return f"column {name!r} must be text, got {type(text).__name__}"
+    text = "\n".join(str(text) for text in texts if text is not None)
+    row_id = number if columns.id is None else cells[columns.id]
+    if row_id is None or row_id == "":
+        return f"column {columns.id!r} is empty"
+    kept = columns.meta
+    meta: dict[str, MetaValue] = {
+        name: value if isinstance(value, int | float | None) else str(value)
+        for name, value in cells.items()
+        if not isinstance(value, dict | list)
+        and (name not in columns.text if kept is None else name in kept)
+    }
+    try:
+        return Document(f"{source}#{row_id}", source, text, line, is_row=True, meta=meta)
+    except TextError:
+        return "a column contains NUL, NaN or text that is not UTF-8; clean it"
+
+
+def _csv_rows(path: Path) -> Iterator[Row]:
+    with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
+        start = file.readline(2**16)
+        # spreadsheets write `;` where the comma is the decimal separator
+        delimiter = ";" if start.count(";") > start.count(",") else ","
+        delimiter = "\t" if path.suffix.lower() == ".tsv" else delimiter
+        file.seek(0)
+        reader = csv.reader(file, delimiter=delimiter, strict=True)
+        header: list[str] | None = None
+        line = 1
+        while True:
+            try:
+                cells = next(reader)
+            except StopIteration:
+                return
+            except csv.Error as error:
+                yield line, f"not valid {path.suffix[1:].upper()} ({error})"
+                line = reader.line_num + 1
+                continue
+            if header is None:
+                header = cells
+            elif cells and len(cells) != len(header):
+                yield line, f"expected {len(header)} cells as in the header, got {len(cells)}"
+            elif cells:
+                yield line, {name: _number(cell) for name, cell in zip(header, cells, strict=True)}
+            line = reader.line_num + 1
+
+
+def _number(cell: str) -> str | int | float:
+    """Plain numbers as numbers, so that filters can compare them; anything else stays text."""
+    if len(cell) > 15 or not cell.lstrip("-")[:1].isdigit() or cell.lstrip("-")[:2] == "00":
+        return cell
+    for kind in (int, float):
+        try:
+            value = kind(cell)
+        except ValueError:
+            continue
+        return value if str(value) == cell else cell
+    return cell
+
+
+def _xlsx_rows(path: Path) -> Iterator[Row]:
+    need_extra("search")
+    from openpyxl import load_workbook
+
+    try:
+        book = load_workbook(path, read_only=True, data_only=True)
+    except Exception as error:  # a broken zip file, or one of many XML errors
+        yield 1, f"not valid XLSX ({error})"
+        return
+    try:
+        rows = book.worksheets[0].iter_rows(values_only=True)
+        header = [str(name) if name is not None else "" for name in next(rows, ())]
+        for line, cells in enumerate(rows, start=2):
+            if any(cell is not None for cell in cells):
+                named = dict(zip(header, cells, strict=False))
+                yield line, {name: cell for name, cell in named.items() if name}
+    finally:
+        book.close()
+
+
+def _jsonl_rows(path: Path) -> Iterator[Row]:
+    with path.open("rb") as file:
+        for line, raw in enumerate(file, start=1):
+            if not raw.strip():
+                continue
+            try:
+                cells = json.loads(raw.decode("utf-8-sig"))
+            except UnicodeDecodeError:
+                yield line, "not UTF-8; convert the file"
+            except ValueError as error:
+                yield line, f"not valid JSON ({error})"
+            except RecursionError:
+                yield line, "JSON is nested too deeply"
+            else:
+                yield line, cells if isinstance(cells, dict) else "not a JSON object"

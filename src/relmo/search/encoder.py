@@ -1,126 +1,305 @@
-"""Text -> the vector that an index compares.
+"""Text -> the unit-length vector that an index compares.
 
-sentences -> tokens -> one layer of ELMo -> mean weighted by rarity -> `Isotropy`
+    sentences -> tokens -> one layer of ELMo -> mean weighted by word rarity -> `IsotropyTransform`
+
+Word weights and transform are fitted once, when an index is created, to a sample of its passages,
+and stored with it: the vector of a passage never depends on what is added later.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import heapq
+import io
+import json
+import math
 import struct
-from collections.abc import Iterator, Sequence
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from relmo.elmo import Elmo
 from relmo.errors import ConfigError
-from relmo.layers import LayerChoice
+from relmo.layers import OneLayer
 from relmo.progress import progress
-from relmo.search.background import ENOUGH, make_background
-from relmo.search.isotropy import Isotropy
-from relmo.search.settings import Layer, Settings
-from relmo.search.word_weights import WordWeights
+from relmo.runtime.pooling import normalize, pool
+from relmo.search.settings import IndexSettings, IsotropyMethod
+from relmo.text.lexicon import Lexicon
 from relmo.types import Vectors
 
+SAMPLE_PASSAGES = 2048
+"""Passages that an encoder is fitted to."""
+PRIOR_BELOW = 1000
+"""A sample with fewer passages is supplemented by random texts."""
 _LENGTH = struct.Struct("<Q")
 
 
-class Encoder:
-    """A model, the weights of words and the common part that is taken out."""
+class PassageEncoder:
+    """A model, the weights of words, and the transform that removes what all vectors share."""
 
     def __init__(
-        self, elmo: Elmo, layer: Layer, weights: WordWeights, isotropy: Isotropy | None
+        self,
+        elmo: Elmo,
+        layer: OneLayer,
+        weights: WordWeights,
+        isotropy: IsotropyTransform | None = None,
     ) -> None:
-        self.elmo, self.weights, self.isotropy = elmo, weights, isotropy
-        self.layer = layer
-        self._sample: dict[str, Vectors] = {}  # what it was fitted to need not be read again
-        self._read: LayerChoice = "all" if layer == "bottom" else layer
+        self.elmo, self.layer, self.weights, self.isotropy = elmo, layer, weights, isotropy
+        self._sample: dict[str, Vectors] = {}  # vectors known from fitting, not computed twice
 
     @classmethod
     def fit(
         cls,
         elmo: Elmo,
-        settings: Settings,
+        settings: IndexSettings,
         sample: Sequence[str],
         show_progress_bar: bool = False,
-    ) -> Encoder:
-        """Make one from a sample of the passages that it will read."""
+    ) -> PassageEncoder:
+        """Fit an encoder to a sample of the passages that it will encode."""
         weights = WordWeights.uniform()
         if settings.weighting == "vocabulary" and elmo.lexicon is not None:
-            weights = WordWeights.of_lexicon(elmo.lexicon, settings.weight_at)
-        elif settings.weighting != "none":  # a model without a word list counts in the sample
-            weights = WordWeights.counted(elmo.sentences(sample), settings.weight_at)
-        encoder = cls(elmo, settings.layer, weights, None)
-        vectors = encoder._read_all(sample, show_progress_bar)  # (N, D)
+            weights = WordWeights.from_lexicon(elmo.lexicon, settings.weight_at)
+        elif settings.weighting != "none":  # a model without a vocabulary counts in the sample
+            weights = WordWeights.from_sentences(elmo.sentences(sample), settings.weight_at)
+        encoder = cls(elmo, settings.layer, weights)
+        vectors = encoder._pool_all(sample, show_progress_bar)  # (N, D)
         encoder._sample = dict(zip(sample, vectors, strict=True))
-        background = encoder._background() if len(sample) < ENOUGH else None
-        encoder.isotropy = Isotropy.fit(vectors, settings.isotropy, settings.remove, background)
+        texts = (
+            [] if elmo.lexicon is None or len(sample) >= PRIOR_BELOW else random_texts(elmo.lexicon)
+        )
+        prior = encoder._pool_all(texts) if texts else None  # (M, D)
+        encoder.isotropy = IsotropyTransform.fit(vectors, settings.isotropy, settings.remove, prior)
         return encoder
 
-    def _background(self) -> Vectors | None:
-        """Vectors of texts about nothing, (M, D); None where the model has no word list."""
-        texts = [] if self.elmo.lexicon is None else make_background(self.elmo.lexicon)
-        return self._read_all(texts) if texts else None
-
     def encode(self, texts: Sequence[str]) -> Vectors:
-        """One vector of length one per text, (N, D)."""
+        """One unit-length vector per text, (N, D); zeros for a text without words."""
         assert self.isotropy is not None
         return self.isotropy.apply(self.pooled(texts))
 
     def pooled(self, texts: Sequence[str]) -> Vectors:
         """Weighted means of the texts' tokens, (N, D); zeros for a text without words."""
-        unread = [text for text in texts if text not in self._sample]
-        read = iter(self._read_all(unread))
-        rows = [self._sample[text] if text in self._sample else next(read) for text in texts]
+        computed = iter(self._pool_all([text for text in texts if text not in self._sample]))
+        rows = [self._sample[text] if text in self._sample else next(computed) for text in texts]
         return np.stack(rows) if rows else np.zeros((0, self.elmo.config.width), np.float32)
 
-    def _read_all(self, texts: Sequence[str], show_progress_bar: bool = False) -> Vectors:
+    def _pool_all(self, texts: Sequence[str], show_progress_bar: bool = False) -> Vectors:
         parts = [self.elmo.sentences([text]) for text in texts]
         stream = self.elmo.embed_stream(
-            (sentence for text in parts for sentence in text), layers=self._read
+            (sentence for text in parts for sentence in text), layers=self.layer
         )
         result = np.zeros((len(parts), self.elmo.config.width), dtype=np.float32)
         rows = zip(result, parts, strict=True)
         with closing(progress(rows, len(parts), "sample", show_progress_bar)) as shown:
             for row, sentences in shown:
-                row[:] = self._mean(sentences, stream)
+                if tokens := [next(stream) for _ in sentences]:  # each (T, D)
+                    weights = self.weights.of(word for words in sentences for word in words)
+                    row[:] = pool(np.concatenate(tokens), "mean", weights)
         return result
 
-    def _mean(self, sentences: list[list[str]], stream: Iterator[Vectors]) -> Vectors:
-        total, weight = np.zeros(self.elmo.config.width, np.float32), 0.0
-        for words in sentences:
-            vectors = next(stream)  # (T, D), or (L + 1, T, D)
-            if vectors.ndim == 3:
-                vectors = vectors[:2].mean(0)  # (T, D)
-            each = self.weights.of(words)  # (T,)
-            total += each @ vectors
-            weight += float(each.sum())
-        return total / weight if weight else total
-
-    # ── keeping ─────────────────────────────────────────────────────────────────────────────
-
-    def to_bytes(self, settings: Settings) -> bytes:
-        """What was fitted; weights that the model's own list gives are not kept."""
+    def to_bytes(self, settings: IndexSettings) -> bytes:
+        """What was fitted; weights that come from the model's vocabulary are not stored."""
         assert self.isotropy is not None
-        fitted = self.isotropy.to_bytes()
-        from_list = settings.weighting == "vocabulary" and self.elmo.lexicon is not None
-        weights = b"" if from_list else self.weights.to_bytes()
-        return _LENGTH.pack(len(fitted)) + fitted + weights
+        matrix = io.BytesIO()
+        np.save(matrix, np.vstack([self.isotropy.mean, self.isotropy.matrix]), allow_pickle=False)
+        weights = b""
+        if settings.weighting != "vocabulary" or self.elmo.lexicon is None:
+            weights = json.dumps(dataclasses.astuple(self.weights)).encode()
+        return _LENGTH.pack(len(matrix.getvalue())) + matrix.getvalue() + weights
 
     @classmethod
-    def from_bytes(cls, elmo: Elmo, settings: Settings, data: bytes) -> Encoder:
-        """What was kept, for the same model."""
+    def from_bytes(cls, elmo: Elmo, settings: IndexSettings, data: bytes) -> PassageEncoder:
+        """Read what `to_bytes` wrote; the model must be the same."""
         if elmo.fingerprint() != settings.fingerprint:
             raise ConfigError(
-                f"the index was made with another model than {elmo.config.name!r} (or at another "
-                f"precision): its vectors cannot be compared; use {settings.model}, or index again"
+                f"the index was built with another model than {elmo.config.name!r}, or at another "
+                f"precision, so vectors cannot be compared; use {settings.model}, or build the "
+                f"index again"
             )
         (length,) = _LENGTH.unpack_from(data)
         end = _LENGTH.size + length
-        isotropy = Isotropy.from_bytes(data[_LENGTH.size : end])
+        rows = np.load(io.BytesIO(data[_LENGTH.size : end]), allow_pickle=False)  # (1 + D, D)
         if len(data) > end:
-            weights = WordWeights.from_bytes(data[end:])
+            weights = WordWeights(*json.loads(data[end:]))
         elif elmo.lexicon is not None:
-            weights = WordWeights.of_lexicon(elmo.lexicon, settings.weight_at)
+            weights = WordWeights.from_lexicon(elmo.lexicon, settings.weight_at)
         else:
-            raise ConfigError(f"{settings.model} has lost its word list, vocab.txt; put it back")
-        return cls(elmo, settings.layer, weights, isotropy)
+            raise ConfigError(f"{settings.model} lacks its vocabulary file vocab.txt; restore it")
+        return cls(elmo, settings.layer, weights, IsotropyTransform(rows[0], rows[1:]))
+
+
+def sample_passages(texts: Iterable[str], count: int = SAMPLE_PASSAGES) -> list[str]:
+    """The distinct texts with the lowest checksums: a reproducible sample in bounded memory."""
+    chosen: dict[str, int] = {}
+    for text in texts:
+        chosen[text] = zlib.crc32(text.encode("utf-8", "surrogatepass"))
+        if len(chosen) >= 2 * count:
+            chosen = dict(heapq.nsmallest(count, chosen.items(), key=lambda item: item[1]))
+    lowest = heapq.nsmallest(count, chosen.items(), key=lambda item: item[1])
+    return [text for text, _ in sorted(lowest, key=lambda item: (-item[1], item[0]))]
+
+
+# ── word weights ─────────────────────────────────────────────────────────────────────────────────
+
+EULER = 0.5772
+COUNTED_WORDS = 20_000
+"""Most frequent words whose counts are stored; rarer words get a weight near 1 anyway."""
+
+
+@dataclass(frozen=True, slots=True)
+class WordWeights:
+    """How much each word contributes to the vector of a passage: frequent words little.
+
+        weight = a / (a + p)        p the word's relative frequency (Arora et al. 2017)
+
+    p is estimated from the model's vocabulary, which is sorted by count: by Zipf's law the word of
+    rank r has a frequency near 1 / (r ln V). Or it is counted in the indexed passages.
+    """
+
+    frequencies: dict[str, float]
+    rest: float
+    """The frequency of any other word."""
+    a: float
+    """The frequency of a word with weight 1/2; 0 gives every word the weight 1."""
+
+    def of(self, words: Iterable[str]) -> Vectors:
+        """Weights of words in order, (T,)."""
+        if self.a == 0:
+            return np.array([1.0 for _ in words], dtype=np.float32)
+        return np.array([self.a / (self.a + self._frequency(w)) for w in words], dtype=np.float32)
+
+    def _frequency(self, word: str) -> float:
+        """Of the word as written, else in lower case, else capitalized."""
+        for form in (word, word.lower(), word.capitalize()):
+            if form in self.frequencies:
+                return self.frequencies[form]
+        return self.rest
+
+    @classmethod
+    def uniform(cls) -> WordWeights:
+        """Weight 1 for every word."""
+        return cls({}, 0.0, 0.0)
+
+    @classmethod
+    def from_lexicon(cls, lexicon: Lexicon, a: float) -> WordWeights:
+        """Estimate frequencies from ranks in a vocabulary sorted by count."""
+        scale = math.log(len(lexicon)) + EULER
+        frequencies = {word: 1 / ((rank + 1) * scale) for rank, word in enumerate(lexicon.words)}
+        return cls(frequencies, 1 / (len(lexicon) * scale), a)
+
+    @classmethod
+    def from_sentences(cls, sentences: Iterable[Iterable[str]], a: float) -> WordWeights:
+        """Count words in sentences, ignoring case."""
+        counts = Counter(word.lower() for sentence in sentences for word in sentence)
+        total = max(counts.total(), 1)
+        frequencies = {word: count / total for word, count in counts.most_common(COUNTED_WORDS)}
+        return cls(frequencies, 1 / total, a)
+
+
+# ── isotropy ─────────────────────────────────────────────────────────────────────────────────────
+
+Exact = NDArray[np.float64]
+RIDGE = 1e-3
+"""Variance relative to the largest below which a direction is treated as noise."""
+SHRINKAGE = 20
+"""Number of passages whose mean is trusted by half: the mean of few texts is those texts."""
+PRIOR_PASSAGES = 100
+"""Number of passages that the prior counts as."""
+RANDOM_TEXTS, RANDOM_WORDS, RANDOM_VOCABULARY = 512, 20, 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class IsotropyTransform:
+    """vector = normalize((x - mean) @ matrix), which spreads vectors over all directions.
+
+    ELMo's vectors share a large common component: two unrelated texts have a high cosine. It is
+    estimated from a sample of passages and removed:
+
+        mean         subtract the mean
+        directions   and remove the directions of largest variance, which reflect style and word
+                     frequency more than meaning (Mu and Viswanath 2018)
+        whiten       and scale all directions to about the same variance
+
+    A small sample does not show the common component; random texts then serve as a prior.
+    """
+
+    mean: Vectors  # (D,)
+    matrix: Vectors  # (D, D)
+
+    @classmethod
+    def fit(
+        cls,
+        sample: Vectors,
+        method: IsotropyMethod = "whiten",
+        remove: int = 12,
+        prior: Vectors | None = None,
+    ) -> IsotropyTransform:
+        """Fit to the vectors of a sample, (N, D); estimates from a small sample are shrunk.
+
+        Args:
+            sample: vectors of passages.
+            method: what to remove.
+            remove: number of directions, for "directions".
+            prior: vectors of random texts, (M, D), which count as PRIOR_PASSAGES passages.
+        """
+        N, D = sample.shape
+        mean: Exact = np.zeros(D)
+        scale, basis = np.ones(D), np.eye(D)
+        if method != "none" and (N or prior is not None):
+            mean, covariance, count = _moments(sample, prior)
+            if method != "mean":
+                variance, basis = np.linalg.eigh(covariance)  # ascending; columns of (D, D)
+                largest = max(float(variance[-1]), 1e-12)
+                if method == "whiten":
+                    ridge = RIDGE + (0.0 if prior is not None else (SHRINKAGE / N) ** 2)
+                    scale = 1 / np.sqrt(np.maximum(variance, 0) / largest + ridge)
+                else:
+                    scale[D - min(remove, count // SHRINKAGE, D) :] = 0
+        matrix = (basis * scale) @ basis.T  # (D, D): rotate, scale, rotate back
+        return cls(mean.astype(np.float32), matrix.astype(np.float32))
+
+    def apply(self, vectors: Vectors) -> Vectors:
+        """(N, D) -> unit-length rows (N, D); a zero row, from a text without words, stays zero."""
+        changed = np.asarray((vectors - self.mean) @ self.matrix, dtype=np.float32)  # (N, D)
+        changed[~vectors.any(1)] = 0
+        return normalize(changed)
+
+
+def _moments(sample: Vectors, prior: Vectors | None) -> tuple[Exact, Exact, int]:
+    """Mean (D,) and covariance (D, D) of passages, and the number of vectors behind them."""
+    N = len(sample)
+    if prior is None:
+        mean, covariance = _mean_and_covariance(sample)
+        return mean * (N / (N + SHRINKAGE)), covariance, N
+    mean, covariance = _mean_and_covariance(prior)
+    if N:
+        share = N / (N + PRIOR_PASSAGES)
+        own = _mean_and_covariance(sample)
+        mean = (1 - share) * mean + share * own[0]
+        covariance = (1 - share) * covariance + share * own[1]
+    return mean, covariance, N + len(prior)
+
+
+def _mean_and_covariance(vectors: Vectors) -> tuple[Exact, Exact]:
+    centered = (vectors - vectors.mean(0)).astype(np.float64)  # (N, D)
+    return vectors.mean(0, dtype=np.float64), centered.T @ centered / len(vectors)
+
+
+def random_texts(lexicon: Lexicon) -> list[str]:
+    """Texts of words drawn from a vocabulary by frequency; the same each time.
+
+    An index of a few notes has too few passages to tell what they mean from what all texts share.
+    Random texts have the shared part only.
+    """
+    words = [word for word in lexicon.words[:RANDOM_VOCABULARY] if not word.startswith("<")]
+    if not words:
+        return []
+    weights = 1 / (np.arange(len(words)) + 3.0)  # Zipf's law
+    generator = np.random.default_rng(0)
+    size = (RANDOM_TEXTS, RANDOM_WORDS)
+    drawn = generator.choice(len(words), size=size, p=weights / weights.sum())
+    return [" ".join(words[each] for each in row) for row in drawn]

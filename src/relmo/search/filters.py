@@ -1,58 +1,69 @@
-"""Conditions on metadata: what a search leaves out.
+"""Filters: conditions on the metadata of documents.
 
     {"year": 1958}                    equal
-    {"lang": ["en", "de"]}            one of these
-    {"year": {">=": 1950, "<": 1960}}  compared; numbers with numbers, text with text by code point
+    {"lang": ["en", "de"]}            one of
+    {"year": {">=": 1950, "<": 1960}}  range; numbers compare with numbers, text with text
 
-A document without the key meets no condition but `!=`. On a command line: `year>=1950`, `lang=en`.
+Text compares by code point. A document without the key meets only `!=`. On a command line:
+`year>=1950`, `lang=en`.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from relmo.errors import ConfigError
-from relmo.search.documents import Value
+from relmo.search.documents import MetaValue
 
 OPERATORS = ("=", "!=", "<", "<=", ">", ">=")
 _WRITTEN = re.compile(
     r"(?P<key>[^=!<>]+?)\s*(?P<operator><=|>=|!=|<|>|=)\s*(?P<value>.*)", re.DOTALL
 )
-_BROKEN = re.compile("[\0\ud800-\udfff]")  # no store can hold these
+_INVALID = re.compile("[\0\ud800-\udfff]")  # no store can hold these
 
 Where = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One claim about one key: any of the values stands in this relation to it."""
+    """A comparison of one metadata key with one or more values, any of which may match."""
 
     key: str
     operator: str
-    values: tuple[Value, ...]
+    values: tuple[MetaValue, ...]
 
     def __post_init__(self) -> None:
-        if '"' in self.key or not self.key or _BROKEN.search(self.key):
+        if '"' in self.key or not self.key or _INVALID.search(self.key):
             raise ConfigError(f"cannot filter on the key {self.key!r}; rename it")
         if self.operator not in OPERATORS:
-            raise ConfigError(f"{self.operator!r} compares nothing; choose {' '.join(OPERATORS)}")
+            choices = " ".join(OPERATORS)
+            raise ConfigError(f"unknown operator {self.operator!r}; choose one of {choices}")
         for value in self.values:
-            if not isinstance(value, str | int | float | bool | None):
-                raise ConfigError(f"{self.key} is compared with {value!r}; give text or a number")
-            if isinstance(value, str) and _BROKEN.search(value):
-                raise ConfigError(f"{self.key} is compared with NUL or half a character")
-            if isinstance(value, int) and not -(2**63) <= value < 2**63:
-                raise ConfigError(f"{self.key} is compared with a number beyond 64 bits")
-            if self.operator in ("<", "<=", ">", ">=") and isinstance(value, bool | None):
-                raise ConfigError(f"{self.key} {self.operator} {value!r}: this has no order")
+            if problem := self._problem(value):
+                raise ConfigError(f"cannot compare {self.key!r} with {value!r}: {problem}")
+
+    def _problem(self, value: object) -> str | None:
+        if not isinstance(value, str | int | float | bool | None):
+            return "expected text, a number, a boolean or null"
+        if isinstance(value, str) and _INVALID.search(value):
+            return "it contains NUL or a lone surrogate"
+        if isinstance(value, int) and not -(2**63) <= value < 2**63:
+            return "the number exceeds 64 bits"
+        if self.operator in ("<", "<=", ">", ">=") and isinstance(value, bool | None):
+            return f"booleans and null have no order; {self.operator} needs text or a number"
+        return None
+
+
+Conditions = Sequence[Condition]
+"""Conditions that must all hold."""
 
 
 def conditions(where: Where | None) -> list[Condition]:
-    """What a mapping asks for; all must hold."""
+    """The conditions of a filter, all of which must hold."""
     found: list[Condition] = []
     for key, wanted in (where or {}).items():
         if isinstance(wanted, Mapping):
@@ -64,20 +75,37 @@ def conditions(where: Where | None) -> list[Condition]:
     return found
 
 
-def parse_where(written: Iterable[str]) -> dict[str, dict[str, Value]]:
-    """Conditions as they are typed: `year>=1950`; quotes make text of a number: `zip="01234"`."""
-    where: dict[str, dict[str, Value]] = {}
+def parse_where(written: Iterable[str]) -> dict[str, dict[str, MetaValue]]:
+    """A filter from the command line: `year>=1950`; quotes make a number text: `zip="01234"`."""
+    where: dict[str, dict[str, MetaValue]] = {}
     for each in written:
         match = _WRITTEN.fullmatch(each.strip())
         if match is None:
-            raise ConfigError(f"{each!r} is no condition; write KEY=VALUE or KEY>=VALUE")
-        where.setdefault(match["key"].strip(), {})[match["operator"]] = _value(match["value"])
+            raise ConfigError(f"not a condition: {each!r}; write KEY=VALUE or KEY>=VALUE")
+        where.setdefault(match["key"].strip(), {})[match["operator"]] = _parse(match["value"])
     return where
 
 
-def _value(written: str) -> Value:
+def _parse(written: str) -> MetaValue:
     try:
         value = json.loads(written)
     except ValueError:
         return written
     return value if isinstance(value, str | int | float | bool | None) else written
+
+
+def to_sql(
+    where: Conditions, compare: Callable[[str, str, MetaValue], tuple[str, list[Any]]]
+) -> tuple[str, list[Any]]:
+    """An SQL clause with a `?` per parameter, and the parameters.
+
+    Args:
+        where: conditions, all of which must hold.
+        compare: (key, operator, value) -> clause and parameters, in the dialect of a database.
+    """
+    clauses, values = ["true"], []
+    for condition in where:
+        either = [compare(condition.key, condition.operator, value) for value in condition.values]
+        clauses.append(f"({' OR '.join(clause for clause, _ in either) or 'false'})")
+        values += [value for _, bound in either for value in bound]
+    return " AND ".join(clauses), values

@@ -1,14 +1,14 @@
-"""Hybrid search: the query's words find passages, and these teach the vector what is sought.
+"""Hybrid search: BM25 finds passages, and these refine the query vector (relevance feedback).
 
-    w           BM25 / the best BM25, of each passage
-    query'      unit(query + feedback * unit(mean vector of the `first`, weighted by w ^ trust))
-    evenness    mean w of the second to the sixth: near 1 where words leave many equals
+    w           BM25 of a passage / the highest BM25
+    query'      normalize(query + feedback * normalize(sum of w ^ trust * vector over the `first`))
+    evenness    mean w of the second to the sixth passage: near 1 if many match equally well
     score       w ^ sharpness + share * evenness * cosine with query'
 
-A short query says little in a vector; passages that hold its words say more. Where one passage
-holds the words far better than all others, it is what is sought, and vectors have little to add.
-The numbers were chosen by scripts/choose_pooling.py on half of Cranfield's queries, each with many
-documents to be found, and questions of SQuAD's training part, each with one paragraph.
+The vector of a short query says little; passages that contain its words say more. If one passage
+matches the words far better than all others, it is probably the one wanted, and vectors add little.
+The parameters were chosen by scripts/choose_pooling.py on half of Cranfield's queries, which have
+many relevant documents each, and on questions of SQuAD's training part, which have one.
 """
 
 from __future__ import annotations
@@ -18,74 +18,65 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from relmo.config import Count, NonNegative, Settings
 from relmo.runtime.pooling import normalize
-from relmo.search.bm25 import ranked
-from relmo.search.filters import Condition
-from relmo.search.store import Scored, Store
+from relmo.search.filters import Conditions
+from relmo.search.store import Scored, Store, rank
 from relmo.types import Vectors
 
 CANDIDATES = 200
-"""Passages that each side offers."""
+"""Passages that BM25 and vectors each contribute."""
 RIVALS = 5
-"""Passages after the best whose scores say how far it stands out."""
-LEAST = 0.1
-"""Of evenness: passages without the query's words are ranked by their vectors at least."""
+"""Passages after the best whose scores show how far it stands out."""
+MIN_EVENNESS = 0.1
+"""So that passages without the query's words are still ordered by their vectors."""
 
 
-@dataclass(frozen=True)
-class Fusion:
-    """How words and vectors are joined."""
+@dataclass(frozen=True, kw_only=True)
+class Fusion(Settings):
+    """How BM25 scores and vectors are combined."""
 
-    first: int = 5
-    feedback: float = 2.0
-    trust: float = 2.0
-    share: float = 1.5
-    sharpness: float = 3.0
+    first: Count = 5
+    feedback: NonNegative = 2.0
+    trust: NonNegative = 2.0
+    share: NonNegative = 1.5
+    sharpness: NonNegative = 3.0
 
-    def learn(self, query: Vectors, words: Vectors, vectors: Vectors) -> Vectors:
-        """The query moved towards the passages found first.
+    def refine(self, query: Vectors, bm25: Vectors, vectors: Vectors) -> Vectors:
+        """Move the query (D,) towards the vectors (n, D) that have the highest BM25 (n,).
 
-        Args:
-            query: (D,), of length one or zero.
-            words: (n,) BM25 of passages, the best first.
-            vectors: (n, D) theirs.
+        The query has unit length or is zero; passages are in order of their scores.
         """
-        weights = (words[: self.first] / words[0]) ** self.trust  # (first,)
+        weights = (bm25[: self.first] / bm25[0]) ** self.trust  # (first,)
         towards = normalize(weights @ vectors[: self.first])
         return normalize(query + self.feedback * towards)
 
-    def combine(self, words: Vectors, cosines: Vectors) -> Vectors:
-        """One score per passage, (n,): BM25, 0 where no word is held, and cosines with the query.
+    def combine(self, bm25: Vectors, cosines: Vectors) -> Vectors:
+        """One score per passage, (n,), from its BM25 and its cosine with the query vector.
 
-        Args:
-            words: (n,) in any order, one above 0 at least.
-            cosines: (n,).
+        BM25 is 0 for passages without a term of the query, and above 0 for at least one.
         """
-        shares = words / words.max()
-        rivals = np.sort(shares)[::-1][1 : RIVALS + 1]
-        evenness = max(float(rivals.sum()) / RIVALS, LEAST)
-        return np.asarray(shares**self.sharpness + self.share * evenness * cosines)
+        relative = bm25 / bm25.max()
+        rivals = np.sort(relative)[::-1][1 : RIVALS + 1]
+        evenness = max(float(rivals.sum()) / RIVALS, MIN_EVENNESS)
+        return np.asarray(relative**self.sharpness + self.share * evenness * cosines)
 
 
-def search_both(
-    store: Store,
-    query: Vectors,
-    terms: Sequence[str],
-    count: int,
-    where: Sequence[Condition] = (),
-    fusion: Fusion = Fusion(),  # noqa: B008 - frozen
+def hybrid_search(
+    store: Store, query: Vectors, terms: Sequence[str], count: int, where: Conditions = ()
 ) -> list[Scored]:
-    """Passages by words and vector together, best first."""
-    many = max(count, CANDIDATES)
-    lexical = store.matching(terms, many, where)
+    """Passages by terms and vector together, best first."""
+    fusion = Fusion()
+    candidates = max(count, CANDIDATES)
+    lexical = store.matching(terms, candidates, where)
     if not lexical:
         return store.nearest(query, count, where) if query.any() else []
-    found = lexical[: fusion.first]
-    words = np.array([each.score for each in found])
-    query = fusion.learn(query, words, store.vectors([each.passage for each in found]))
-    nearest = store.nearest(query, many, where)
+    first = lexical[: fusion.first]
+    scores = np.array([each.score for each in first])
+    query = fusion.refine(query, scores, store.vectors([each.passage for each in first]))
+    nearest = store.nearest(query, candidates, where)
     numbers = sorted({each.passage for each in (*lexical, *nearest)})
     score_of = dict(lexical)
-    words = np.array([score_of.get(number, 0.0) for number in numbers])
-    scores = fusion.combine(words, store.vectors(numbers) @ query)
-    return ranked(np.array(numbers), scores, count)
+    scores = np.array([score_of.get(number, 0.0) for number in numbers])
+    combined = fusion.combine(scores, store.vectors(numbers) @ query)
+    return rank(np.array(numbers), combined, count)

@@ -1,9 +1,4 @@
-"""Read first: SemanticIndex, documents in and passages that mean the same out.
-
-    index = SemanticIndex.build("notes.relmo", [Document("a", "a", "The bank raised rates.")])
-    index.search("interest on loans", k=3)      list of Hit, best first
-    index.update(documents); index.delete(["a"])
-    index = SemanticIndex.open("notes.relmo")   or postgresql://…
+"""Read first: SemanticIndex, documents in and passages with a similar meaning out.
 
 Files are indexed by `sync.py`, which is what `relmo index` calls.
 """
@@ -11,56 +6,55 @@ Files are indexed by `sync.py`, which is what `relmo index` calls.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from relmo.elmo import Elmo
 from relmo.errors import ConfigError
-from relmo.search.documents import Document, Passage, Value
-from relmo.search.encoder import Encoder
-from relmo.search.filters import Condition, Where, conditions
-from relmo.search.fusion import search_both
-from relmo.search.open_store import open_store
-from relmo.search.passages import split
-from relmo.search.sample import sample_passages
-from relmo.search.settings import Settings
-from relmo.search.store import Counts, Entry, Scored, Store
-from relmo.search.terms import make_terms
-from relmo.types import Vectors
+from relmo.search.documents import Document
+from relmo.search.encoder import PassageEncoder, sample_passages
+from relmo.search.filters import Where, conditions
+from relmo.search.fusion import hybrid_search
+from relmo.search.lexical import make_analyzer
+from relmo.search.passages import Passage, split_passages
+from relmo.search.settings import IndexSettings
+from relmo.search.store import Entry, Hit, IndexCounts, Store, open_store
 
 BATCH_PASSAGES = 512
-"""Passages that are embedded and stored together: bounds memory, and what a crash costs."""
-
-
-@dataclass(frozen=True, slots=True)
-class Hit:
-    """A passage that answers a query."""
-
-    document: str
-    source: str
-    line: int
-    start: int
-    end: int
-    """Characters of the document's text."""
-    score: float
-    text: str
-    meta: dict[str, Value]
-
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON can hold it."""
-        return dataclasses.asdict(self)
+"""Passages that are embedded and stored together: limits memory, and what a crash costs."""
 
 
 class SemanticIndex:
-    """Passages in a store, and the encoder that put them there."""
+    """Documents that can be searched by meaning, in one file or in a PostgreSQL database.
 
-    def __init__(self, store: Store, encoder: Encoder, settings: Settings) -> None:
+        from relmo import SemanticIndex
+        from relmo.search import Document
+
+        documents = [
+            Document("a", "letters", "The bank raised its rates.", meta={"year": 1950}),
+            Document("b", "letters", "We sat on the bank and fished.", meta={"year": 1960}),
+        ]
+        with SemanticIndex.build("letters.relmo", documents) as index:   # create
+            index.add([Document("c", "letters", "Boats went by.")])
+            hits = index.search("interest on loans", k=3)                # list of Hit, best first
+            hits[0].document, hits[0].score, hits[0].text
+            index.search("interest on loans", where={"year": {">=": 1955}}, hybrid=True)
+            index.update([Document("b", "letters", "We fished.")])
+            index.delete(["a"])
+
+        index = SemanticIndex.open("letters.relmo")                      # open again
+
+    A document is split into passages; each passage is found, scored and returned on its own. Model
+    and settings are chosen when the index is built, and stored with it (`IndexSettings`). Several
+    threads may search one index, and several processes may read while one writes.
+    """
+
+    def __init__(self, store: Store, encoder: PassageEncoder, settings: IndexSettings) -> None:
         self.store, self.encoder, self.settings = store, encoder, settings
-        self._terms = make_terms(settings.language)
+        self.analyze = make_analyzer(settings.language)
 
-    # ── making and opening ──────────────────────────────────────────────────────────────────
+    # ── creating and opening ────────────────────────────────────────────────────────────────
 
     @classmethod
     def build(
@@ -68,24 +62,24 @@ class SemanticIndex:
         where: str | Path,
         documents: Iterable[Document],
         *,
-        settings: Settings | None = None,
+        settings: IndexSettings | None = None,
         elmo: Elmo | None = None,
     ) -> Self:
-        """Make an index at a path or postgresql:// address, and add documents to it.
+        """Create an index in a new file or a database, and add documents to it.
 
         Args:
-            where: a file that is made, or a database; an index that is there is an error.
-            documents: read twice, to fit the encoder first: a list, or anything that starts anew.
-            settings: how text becomes vectors; the defaults are measured.
-            elmo: the model, if it is loaded already.
+            where: path or postgresql:// address; an error if it already contains an index.
+            documents: iterated twice, first to fit the encoder; an iterator is read into a list.
+            settings: how text becomes vectors.
+            elmo: the model, if it is already loaded.
         """
         if iter(documents) is documents:
             documents = list(documents)
         store = open_store(where, create=True)
         try:
-            if store.read_about() is not None:
-                raise ConfigError(f"{where} holds an index already; open it and update it")
-            index = cls.begin(store, documents, settings or Settings(), elmo)
+            if store.read_header() is not None:
+                raise ConfigError(f"{where} already contains an index; open and update it")
+            index = cls.create(store, documents, settings or IndexSettings(), elmo)
             index.add(documents)
         except BaseException:
             store.discard()
@@ -94,12 +88,12 @@ class SemanticIndex:
         return index
 
     @classmethod
-    def begin(
+    def create(
         cls,
         store: Store,
         documents: Iterable[Document],
-        settings: Settings,
-        elmo: Elmo | None,
+        settings: IndexSettings,
+        elmo: Elmo | None = None,
         show_progress_bar: bool = False,
     ) -> Self:
         """Fit an encoder to a sample of the documents, and write it into an empty store."""
@@ -107,35 +101,35 @@ class SemanticIndex:
         settings = dataclasses.replace(
             settings, fingerprint=elmo.fingerprint(), width=elmo.config.width
         )
-        make_terms(settings.language)  # a missing stemmer is found before hours of work
-        cut = (split(each, settings.passages, settings.max_words) for each in documents)
-        sample = sample_passages(passage.text for passages in cut for passage in passages)
-        encoder = Encoder.fit(elmo, settings, sample, show_progress_bar)
-        store.write_about(settings.to_json(), encoder.to_bytes(settings))
+        make_analyzer(settings.language)  # report a missing stemmer before hours of work
+        split = (split_passages(each, settings.passages, settings.max_words) for each in documents)
+        sample = sample_passages(passage.text for passages in split for passage in passages)
+        encoder = PassageEncoder.fit(elmo, settings, sample, show_progress_bar)
+        store.write_header(settings.to_json(), encoder.to_bytes(settings))
         return cls(store, encoder, settings)
 
     @classmethod
     def open(cls, where: str | Path, *, elmo: Elmo | None = None) -> Self:
-        """An index that is there, with the model that it was made with."""
+        """Open an existing index, with the model that it was built with."""
         store = open_store(where, create=False)
         try:
-            return cls.over(store, elmo)
+            return cls.from_store(store, elmo)
         except BaseException:
             store.close()
             raise
 
     @classmethod
-    def over(cls, store: Store, elmo: Elmo | None = None) -> Self:
-        """The index that a store holds."""
-        about = store.read_about()
-        if about is None:
-            raise ConfigError("this store holds no index yet; make one with: relmo index")
-        settings = Settings.from_json(about[0])
+    def from_store(cls, store: Store, elmo: Elmo | None = None) -> Self:
+        """The index in a store that is already open."""
+        header = store.read_header()
+        if header is None:
+            raise ConfigError(f"{store.name}: contains no index yet; create one with: relmo index")
+        settings = IndexSettings.from_json(header[0])
         elmo = elmo or Elmo.from_pretrained(settings.model)
-        return cls(store, Encoder.from_bytes(elmo, settings, about[1]), settings)
+        return cls(store, PassageEncoder.from_bytes(elmo, settings, header[1]), settings)
 
     def close(self) -> None:
-        """Let go of the store."""
+        """Close the store."""
         self.store.close()
 
     def __enter__(self) -> Self:
@@ -147,73 +141,74 @@ class SemanticIndex:
     def __len__(self) -> int:
         return self.counts().passages
 
-    def counts(self) -> Counts:
-        """Documents and passages."""
+    def counts(self) -> IndexCounts:
+        """The number of documents and passages."""
         return self.store.counts()
 
     # ── changing ────────────────────────────────────────────────────────────────────────────
 
     def add(self, documents: Iterable[Document]) -> int:
-        """Add documents whose keys are new, and count them; a key that is there is an error."""
-        return self._put(self._new(documents))
+        """Add documents and return their number; a key that already exists is an error."""
+        return self.write(self._changed(documents, must_be_new=True))
 
     def update(self, documents: Iterable[Document]) -> int:
-        """Add documents, in place of those with equal keys; count those that had changed."""
-        return self._put(self._changed(documents))
+        """Add documents or replace those of equal key; return the number that changed."""
+        return self.write(self._changed(documents, must_be_new=False))
 
     def delete(self, keys: Iterable[str]) -> None:
-        """Take documents out; a key that is not there is no error."""
+        """Delete documents; unknown keys are ignored."""
         self.store.replace([], list(keys))
-        self.store.tidy()
+        self.store.optimize()
 
-    def _put(self, documents: Iterable[Document]) -> int:
+    def write(self, documents: Iterable[Document]) -> int:
+        """Add or replace documents without comparing them with the index; return their number."""
         count = 0
-        for entries in self.entries(documents):
+        for entries in self._entries(documents):
             self.store.replace(entries)
             count += len(entries)
-        self.store.tidy()
+        self.store.optimize()
         return count
 
-    def entries(self, documents: Iterable[Document]) -> Iterator[list[Entry]]:
-        """Documents ready for the store, so many at a time as embed well together.
+    def _changed(self, documents: Iterable[Document], must_be_new: bool) -> Iterator[Document]:
+        """Documents that differ from what is known under their key, read source by source."""
+        source: str | None = None
+        digests: dict[str, str] = {}
+        for document in documents:
+            if document.source != source:
+                source, digests = document.source, self.store.digests(document.source)
+            if must_be_new and document.key in digests:
+                raise ConfigError(f"the index already contains {document.key!r}; use update")
+            if digests.get(document.key) != document.digest:
+                digests[document.key] = document.digest
+                yield document
 
-        A document of very many passages stays whole: it is stored in one transaction.
+    def _entries(self, documents: Iterable[Document]) -> Iterator[list[Entry]]:
+        """Documents ready for the store, in batches.
+
+        A document with very many passages is not divided: it is stored in one transaction.
         """
-        held: list[tuple[Document, list[Passage]]] = []
+        batch: list[tuple[Document, list[Passage]]] = []
         size = 0
         for document in documents:
-            held.append(
-                (document, split(document, self.settings.passages, self.settings.max_words))
-            )
-            size += len(held[-1][1])
-            if size >= BATCH_PASSAGES or len(held) >= BATCH_PASSAGES:
-                yield self._embed(held)
-                held, size = [], 0
-        if held:
-            yield self._embed(held)
+            passages = split_passages(document, self.settings.passages, self.settings.max_words)
+            batch.append((document, passages))
+            size += len(passages)
+            if size >= BATCH_PASSAGES or len(batch) >= BATCH_PASSAGES:
+                yield self._embed(batch)
+                batch, size = [], 0
+        if batch:
+            yield self._embed(batch)
 
-    def _embed(self, held: list[tuple[Document, list[Passage]]]) -> list[Entry]:
-        texts = [passage.text for _, passages in held for passage in passages]
+    def _embed(self, batch: list[tuple[Document, list[Passage]]]) -> list[Entry]:
+        texts = [passage.text for _, passages in batch for passage in passages]
         vectors = self.encoder.encode(texts)  # (N, D)
         entries, first = [], 0
-        for document, passages in held:
+        for document, passages in batch:
             own = vectors[first : first + len(passages)]
-            terms = [self._terms(passage.text) for passage in passages]
+            terms = [self.analyze(passage.text) for passage in passages]
             entries.append(Entry(document, passages, own, terms))
             first += len(passages)
         return entries
-
-    def _new(self, documents: Iterable[Document]) -> Iterator[Document]:
-        known = _Known(self.store)
-        for document in documents:
-            if known.digest(document) is not None:
-                raise ConfigError(f"the index holds {document.key!r} already; use update")
-            known.note(document)
-            yield document
-
-    def _changed(self, documents: Iterable[Document]) -> Iterator[Document]:
-        known = _Known(self.store)
-        return (each for each in documents if known.digest(each) != each.digest)
 
     # ── searching ───────────────────────────────────────────────────────────────────────────
 
@@ -226,79 +221,36 @@ class SemanticIndex:
         hybrid: bool = False,
         by_document: bool = False,
     ) -> list[Hit]:
-        """The passages nearest in meaning to the query, best first.
+        """The passages closest in meaning to the query, best first.
 
         Args:
             query: a few words or sentences.
-            k: hits at most.
+            k: maximum number of hits.
             where: conditions on metadata, see `filters.py`.
-            hybrid: rank by the words of the query too.
-            by_document: the best passage of each document alone.
+            hybrid: also rank by the words of the query (BM25).
+            by_document: return only the best passage of each document.
         """
         if k < 1:
-            raise ConfigError(f"k is {k}; ask for at least 1")
+            raise ConfigError(f"k must be an integer ≥ 1, got {k}")
         vector = self.encoder.encode([query])[0]  # (D,)
-        terms = self._terms(query) if hybrid else []
-        wanted, asked = k, conditions(where)
+        terms = self.analyze(query) if hybrid else []
+        count, required = k, conditions(where)
         while True:
-            scored = self._scored(vector, terms, wanted, asked, hybrid)
-            hits = self._hits(scored)
+            if hybrid:
+                scored = hybrid_search(self.store, vector, terms, count, required)
+            else:
+                scored = self.store.nearest(vector, count, required) if vector.any() else []
+            hits = self.store.hits(scored)
             if by_document:
                 hits = _best_of_each(hits)
-            if len(hits) >= k or len(scored) < wanted:
+            if len(hits) >= k or len(scored) < count:
                 return hits[:k]
-            wanted *= 4  # many passages of the same documents: look further
-
-    def _hits(self, scored: Sequence[Scored]) -> list[Hit]:
-        found = self.store.found([each.passage for each in scored])
-        return [
-            Hit(
-                document=each.key,
-                source=each.source,
-                line=each.passage.line,
-                start=each.passage.start,
-                end=each.passage.end,
-                score=score,
-                text=each.passage.text,
-                meta=dict(each.meta),
-            )
-            for (_, score), each in zip(scored, found, strict=True)
-            if each is not None
-        ]
-
-    def _scored(
-        self,
-        vector: Vectors,
-        terms: Sequence[str],
-        count: int,
-        where: Sequence[Condition],
-        hybrid: bool,
-    ) -> list[Scored]:
-        if hybrid:
-            return search_both(self.store, vector, terms, count, where)
-        return self.store.nearest(vector, count, where) if vector.any() else []
+            count *= 4  # many passages of the same documents: look further
 
 
-def _best_of_each(hits: Sequence[Hit]) -> list[Hit]:
+def _best_of_each(hits: Iterable[Hit]) -> list[Hit]:
     """The first hit of each document."""
     best: dict[str, Hit] = {}
     for hit in hits:
         best.setdefault(hit.document, hit)
     return list(best.values())
-
-
-class _Known:
-    """Digests of the store, one source at a time."""
-
-    def __init__(self, store: Store) -> None:
-        self.store, self.source = store, ""
-        self.digests: dict[str, str] | None = None
-
-    def digest(self, document: Document) -> str | None:
-        if self.digests is None or document.source != self.source:
-            self.source, self.digests = document.source, self.store.digests(document.source)
-        return self.digests.get(document.key)
-
-    def note(self, document: Document) -> None:
-        assert self.digests is not None
-        self.digests[document.key] = document.digest

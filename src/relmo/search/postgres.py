@@ -1,126 +1,158 @@
-"""A store beyond one machine: PostgreSQL with pgvector, searched by many, written while read.
+"""A store for more than one machine: PostgreSQL with pgvector, read by many while one writes.
 
-The tables are those of `embedded.py`, in a schema of their own; vectors are pgvector's `halfvec`,
-terms an array under a GIN index, from which BM25 is computed in SQL. Searching is exact until
-`tidy` finds HNSW_FROM passages; from then on an HNSW index finds the nearest, nearly always.
+The tables are those of `sqlite.py`, in a schema of their own; vectors are pgvector's `halfvec`,
+terms an array with a GIN index, from which BM25 is computed in SQL. Searches are exact until
+`optimize` finds HNSW_FROM passages; from then on an HNSW index finds the nearest, approximately.
 """
 
 from __future__ import annotations
 
 import json
-import threading
+import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import numpy as np
 
-from relmo.errors import ConfigError, OutputError, need_extra
-from relmo.search.addresses import take_schema, without_password
-from relmo.search.bm25 import ranked
-from relmo.search.documents import Passage
-from relmo.search.filters import Condition
-from relmo.search.postgres_sql import MATCHING, TABLES, to_sql
-from relmo.search.store import BEGUN, K1, B, Counts, Entry, Found, Scored
+from relmo.errors import ConfigError, need_extra
+from relmo.search.documents import MetaValue
+from relmo.search.filters import Conditions, to_sql
+from relmo.search.lexical import K1, B
+from relmo.search.store import Entry, Scored, Store, rank, without_password
 from relmo.types import Vectors
 
 if TYPE_CHECKING:
     import psycopg
 
 HNSW_FROM = 50_000
-"""Passages from which on an approximate index pays."""
-SPARE = 16
-"""Hits asked for beyond those wanted, so that equal scores are ordered as everywhere."""
+"""Number of passages from which an approximate index is worthwhile."""
+EXTRA_HITS = 16
+"""Hits requested beyond those wanted, so that ties are ordered as in every store."""
+TABLES = """
+CREATE TABLE about (one int PRIMARY KEY CHECK (one = 1), settings text, arrays bytea);
+CREATE TABLE documents (
+    id bigserial PRIMARY KEY, key text UNIQUE NOT NULL, source text NOT NULL,
+    digest text NOT NULL, meta jsonb NOT NULL);
+CREATE INDEX documents_source ON documents (source);
+CREATE INDEX documents_meta ON documents USING gin (meta jsonb_path_ops);
+CREATE TABLE passages (
+    id bigserial PRIMARY KEY, document bigint NOT NULL REFERENCES documents ON DELETE CASCADE,
+    start int NOT NULL, stop int NOT NULL, line int NOT NULL, text text NOT NULL,
+    length int NOT NULL, terms text[] NOT NULL, vector halfvec NOT NULL);
+CREATE INDEX passages_document ON passages (document);
+CREATE INDEX passages_terms ON passages USING gin (terms)
+"""
+MATCHING = """
+WITH stats AS (SELECT count(*)::float8 AS total, avg(length)::float8 AS mean FROM passages),
+hits AS (
+    SELECT id, document, length, term, count(*)::float8 AS often
+    FROM passages CROSS JOIN LATERAL unnest(terms) AS held(term)
+    WHERE terms && ?::text[] AND term = ANY(?::text[])
+    GROUP BY id, document, length, term),
+rarity AS (
+    SELECT term, ln(1 + (total - count(*) + 0.5) / (count(*) + 0.5)) AS rare
+    FROM hits CROSS JOIN stats GROUP BY term, total),
+scored AS (
+    SELECT id, document, sum(weight * rare * often * ({k1} + 1)
+        / (often + {k1} * (1 - {b} + {b} * length / mean))) AS score
+    FROM hits JOIN rarity USING (term)
+    JOIN unnest(?::text[], ?::float8[]) AS asked(term, weight) USING (term)
+    CROSS JOIN stats GROUP BY id, document)
+SELECT scored.id, score FROM scored JOIN documents ON documents.id = document
+WHERE {where} ORDER BY round(score::numeric, 5) DESC, scored.id LIMIT ?
+"""
+"""Parameters: terms, terms, terms and their weights, those of the filter, number of hits."""
 
 
-class PostgresStore:
-    """An index in a database.
+class PostgresStore(Store):
+    """An index in a database: postgresql://user@host/database, `?relmo_index=NAME` for several."""
 
-    Args:
-        address: postgresql://user@host/database; `?relmo_index=NAME` where it holds several.
-        create: make it where there is none.
-    """
+    META_KEYS = "SELECT DISTINCT jsonb_object_keys(meta) FROM documents"
 
     def __init__(self, address: str, *, create: bool = False) -> None:
         need_extra("server-store")
         import psycopg
 
-        self._address, self._schema = take_schema(address)
-        self._lock = threading.RLock()
-        self._is_new = False
-        self._error = psycopg.Error
-        self._depth = 0
-        self._connect_to: Callable[[], psycopg.Connection[Any]] = partial(
-            psycopg.connect, self._address, autocommit=True
-        )
+        self.ERROR = psycopg.Error
+        self._address, self._schema = split_address(address)
         try:
-            self._db = self._connect_to()
+            super().__init__(without_password(self._address), create)
         except psycopg.Error as error:
-            raise ConfigError(f"{self._shown}: {error}; is the address right?") from error
-        try:
-            self._prepare(create)
-        except BaseException:
-            self._db.close()
-            raise
+            raise ConfigError(f"{self.name}: {error}; check the address") from error
+
+    def _connect(self) -> psycopg.Connection[Any]:
+        import psycopg
+
+        return psycopg.connect(self._address, autocommit=True)
 
     def _prepare(self, create: bool) -> None:
-        with self._explained():
-            found = self._one("SELECT 1 FROM pg_namespace WHERE nspname = %s", (self._schema,))
-            if not create and found is None:
-                raise ConfigError(
-                    f"{self._shown}: no index {self._schema!r}; make one with relmo index --store"
-                )
-            if create and found is None:
-                with self._db.transaction():
-                    self._run("CREATE EXTENSION IF NOT EXISTS vector")
-                    self._run(f'CREATE SCHEMA IF NOT EXISTS "{self._schema}"')
-                    self._run(f'SET LOCAL search_path TO "{self._schema}", public')
-                    for statement in TABLES.split(";\n"):
-                        self._run(statement)
-                self._is_new = True
-            self._set_up()
+        query = "SELECT 1 FROM pg_namespace WHERE nspname = ?"
+        found = self._run(query, (self._schema,)).fetchone()
+        if not create and found is None:
+            raise ConfigError(
+                f"{self.name}: no index {self._schema!r}; create one with: relmo index --store"
+            )
+        if create and found is None:
+            with self._db.transaction():
+                self._run("CREATE EXTENSION IF NOT EXISTS vector")
+                self._run(f'CREATE SCHEMA IF NOT EXISTS "{self._schema}"')
+                self._run(f'SET LOCAL search_path TO "{self._schema}", public')
+                for statement in TABLES.split(";\n"):
+                    self._run(statement)
+            self._is_new = True
+        self._configure()
 
-    def _set_up(self) -> None:
-        """What holds for one connection."""
+    def _configure(self) -> None:
+        """Settings of one connection."""
         self._run(f'SET search_path TO "{self._schema}", public')
         self._run("SET hnsw.ef_search = 200")
-        self._run("SET hnsw.iterative_scan = strict_order")  # filters find enough
+        self._run("SET hnsw.iterative_scan = strict_order")  # filtered searches find enough
+
+    def _run(self, query: str, values: Sequence[Any] = ()) -> psycopg.Cursor[Any]:
+        statement = query.replace("?", "%s").encode()
+        return cast("psycopg.Cursor[Any]", self._db.execute(statement, values or None))
+
+    def _check_connection(self) -> None:
+        """Connect again if the connection was lost: a server outlives restarts of its database."""
+        if self._db.closed and not self._db.broken:
+            return  # closed by `close`
+        try:
+            self._run("SELECT 1")
+        except self.ERROR:
+            self._db.close()
+            self._db = self._connect()
+            self._configure()
+
+    def _drop(self) -> None:
+        with self._session():
+            self._run(f'DROP SCHEMA "{self._schema}" CASCADE')
 
     # ── writing ─────────────────────────────────────────────────────────────────────────────
 
-    def write_about(self, settings: str, arrays: bytes) -> None:
-        """Set how the index was made, once."""
-        query = "INSERT INTO about VALUES (1, %s, %s) ON CONFLICT (one) DO NOTHING"
-        with self._explained():
-            if not self._run(query, (settings, arrays)).rowcount:
-                raise OutputError(f"{self._shown}: {BEGUN}")
-
-    def replace(self, entries: Sequence[Entry], gone: Sequence[str] = ()) -> None:
+    def replace(self, entries: Sequence[Entry], delete: Sequence[str] = ()) -> None:
         """Delete documents and add others, in one transaction."""
-        with self._explained(), self._db.transaction():
-            self._delete(list(gone))
+        with self._session(), self._db.transaction():
+            self._delete(list(delete))
             for entry in entries:
                 self._insert(entry)
 
     def _delete(self, keys: list[str]) -> None:
         if keys:
-            self._run("DELETE FROM documents WHERE key = ANY(%s)", (keys,))  # passages follow
+            self._run("DELETE FROM documents WHERE key = ANY(?)", (keys,))  # passages follow
 
     def _insert(self, entry: Entry) -> None:
         document = entry.document
         self._delete([document.key])
-        row = self._one(
-            "INSERT INTO documents (key, source, digest, meta) VALUES (%s, %s, %s, %s) "
-            "RETURNING id",
+        [(number,)] = self._run(
+            "INSERT INTO documents (key, source, digest, meta) VALUES (?, ?, ?, ?) RETURNING id",
             (document.key, document.source, document.digest, json.dumps(dict(document.meta))),
         )
-        assert row is not None
         rows = [
-            (row[0], p.start, p.end, p.line, p.text.replace("\0", "�"), len(terms), list(terms), v)
+            (number, p.start, p.end, p.line, p.text.replace("\0", "�"), len(terms), list(terms), v)
             for p, terms, v in zip(
-                entry.passages, entry.terms, map(_written, entry.vectors), strict=True
+                entry.passages, entry.terms, map(_halfvec, entry.vectors), strict=True
             )
         ]
         with self._db.cursor() as cursor:
@@ -130,82 +162,49 @@ class PostgresStore:
                 rows,
             )
 
-    def tidy(self) -> None:
-        """Build the approximate index once there is enough to search."""
+    def optimize(self) -> None:
+        """Build the approximate index once there are enough passages."""
         count = self.counts().passages
-        with self._explained():
+        with self._session():
             self._run("ANALYZE documents, passages")
-            about = self._one("SELECT settings FROM about")
-            if count >= HNSW_FROM and about is not None:
-                width = int(json.loads(about[0])["width"])
+            header = self._run("SELECT settings FROM about").fetchone()
+            if count >= HNSW_FROM and header is not None:
+                width = int(json.loads(header[0])["width"])
                 self._run(
                     "CREATE INDEX IF NOT EXISTS passages_vector ON passages USING hnsw "
                     f"((vector::halfvec({width})) halfvec_ip_ops)"
                 )
 
-    # ── reading ─────────────────────────────────────────────────────────────────────────────
+    # ── searching ───────────────────────────────────────────────────────────────────────────
 
-    def read_about(self) -> tuple[str, bytes] | None:
-        """How the index was made."""
-        with self._explained():
-            row = self._one("SELECT settings, arrays FROM about")
-        return None if row is None else (row[0], bytes(row[1]))
-
-    def sources(self) -> list[str]:
-        """Where documents came from."""
-        with self._explained():
-            query = 'SELECT DISTINCT source COLLATE "C" AS source FROM documents ORDER BY source'
-            return [source for (source,) in self._run(query)]
-
-    def digests(self, source: str) -> dict[str, str]:
-        """Key -> digest of the documents of one source."""
-        with self._explained():
-            query = "SELECT key, digest FROM documents WHERE source = %s"
-            return dict(self._run(query, (source,)).fetchall())
-
-    def meta_keys(self) -> list[str]:
-        """What filters can ask for."""
-        with self._explained():
-            query = "SELECT DISTINCT jsonb_object_keys(meta) FROM documents"
-            return sorted(key for (key,) in self._run(query))
-
-    def counts(self) -> Counts:
-        """How much there is."""
-        with self._explained():
-            query = "SELECT (SELECT count(*) FROM documents), (SELECT count(*) FROM passages)"
-            return Counts(*(self._one(query) or (0, 0)))
-
-    def nearest(self, query: Vectors, count: int, where: Sequence[Condition] = ()) -> list[Scored]:
+    def nearest(self, query: Vectors, count: int, where: Conditions = ()) -> list[Scored]:
         """Passages by inner product with the query, best first."""
-        clause, values = to_sql(where)
-        product = f"vector::halfvec({len(query)}) <#> %s::halfvec({len(query)})"
-        asked = f"""SELECT passages.id, -({product}) FROM passages
-                    JOIN documents ON documents.id = document WHERE {clause}
-                    ORDER BY {product}, passages.id LIMIT %s"""
-        if not where:
-            asked = f"SELECT id, -({product}) FROM passages ORDER BY {product}, id LIMIT %s"
-        vector = _written(query)
-        with self._explained():
-            rows = self._run(asked, (vector, *values, vector, count + SPARE)).fetchall()
-        return _ranked(rows, count)
+        product = f"vector::halfvec({len(query)}) <#> ?::halfvec({len(query)})"
+        clause, values = to_sql(where, _compare)
+        joined = f"JOIN documents ON documents.id = document WHERE {clause}" if where else ""
+        sql = f"""SELECT passages.id, -({product}) FROM passages {joined}
+                  ORDER BY {product}, passages.id LIMIT ?"""
+        vector = _halfvec(query)
+        return self._ranked(sql, (vector, *values, vector, count + EXTRA_HITS), count)
 
-    def matching(
-        self, terms: Sequence[str], count: int, where: Sequence[Condition] = ()
-    ) -> list[Scored]:
-        """Passages that hold one of the terms, by BM25."""
-        clause, values = to_sql(where)
-        asked = Counter(terms)
-        names, weights = list(asked), [float(each) for each in asked.values()]
-        query = MATCHING.format(where=clause, k1=K1, b=B)
-        with self._explained():
-            parameters = (names, names, names, weights, *values, count + SPARE)
-            rows = self._run(query, parameters).fetchall()
-        return _ranked(rows, count)
+    def matching(self, terms: Sequence[str], count: int, where: Conditions = ()) -> list[Scored]:
+        """Passages that contain one of the terms, by BM25."""
+        clause, values = to_sql(where, _compare)
+        counts = Counter(terms)
+        names, weights = list(counts), [float(each) for each in counts.values()]
+        sql = MATCHING.format(where=clause, k1=K1, b=B)
+        return self._ranked(sql, (names, names, names, weights, *values, count + EXTRA_HITS), count)
+
+    def _ranked(self, sql: str, values: Sequence[Any], count: int) -> list[Scored]:
+        with self._session():
+            rows = self._run(sql, values).fetchall()
+        ids = np.array([row[0] for row in rows], dtype=np.int64)
+        return rank(ids, np.array([row[1] for row in rows], dtype=np.float64), count)
 
     def vectors(self, passages: Sequence[int]) -> Vectors:
         """The vectors of passages by number, (n, D)."""
-        with self._explained():
-            query = "SELECT id, vector::text FROM passages WHERE id = ANY(%s)"
+        with self._session():
+            query = "SELECT id, vector::text FROM passages WHERE id = ANY(?)"
             found = {
                 number: np.array(json.loads(written), dtype=np.float32)
                 for number, written in self._run(query, (list(passages),))
@@ -213,69 +212,32 @@ class PostgresStore:
         width = len(next(iter(found.values()))) if found else 0
         return np.stack([found.get(each, np.zeros(width, np.float32)) for each in passages])
 
-    def found(self, passages: Sequence[int]) -> list[Found | None]:
-        """Passages with their documents, by number."""
-        query = """SELECT passages.id, key, source, meta, start, stop, line, text
-                   FROM passages JOIN documents ON documents.id = document
-                   WHERE passages.id = ANY(%s)"""
-        with self._explained():
-            rows = self._run(query, (list(passages),)).fetchall()
-        found = {row[0]: Found(row[1], row[2], row[3], Passage(*row[4:])) for row in rows}
-        return [found.get(each) for each in passages]
 
-    def discard(self) -> None:
-        """Take a new schema away again, if nothing was written into it."""
-        if self._is_new and self.read_about() is None:
-            with self._explained():
-                self._run(f'DROP SCHEMA "{self._schema}" CASCADE')
-
-    def close(self) -> None:
-        """Let go of the connection."""
-        with self._lock:
-            self._db.close()
-
-    @property
-    def _shown(self) -> str:
-        return without_password(self._address)
-
-    def _run(self, query: str, values: Sequence[Any] = ()) -> psycopg.Cursor[Any]:
-        return self._db.execute(query.encode(), values or None)
-
-    def _one(self, query: str, values: Sequence[Any] = ()) -> tuple[Any, ...] | None:
-        row: tuple[Any, ...] | None = self._run(query, values).fetchone()
-        return row
-
-    @contextmanager
-    def _explained(self) -> Iterator[None]:
-        """One thread at a time; the database's errors with the address they are about."""
-        with self._lock:
-            self._depth += 1
-            try:
-                if self._depth == 1:
-                    self._reach()
-                yield
-            except self._error as error:
-                raise OutputError(f"{self._shown}: {error}") from error
-            finally:
-                self._depth -= 1
-
-    def _reach(self) -> None:
-        """Connect anew where the connection was lost: a server outlives its database's restart."""
-        if self._db.closed and not self._db.broken:
-            return  # by us
-        try:
-            self._run("SELECT 1")
-        except self._error:
-            self._db.close()
-            self._db = self._connect_to()
-            self._set_up()
+def split_address(address: str) -> tuple[str, str]:
+    """The address for PostgreSQL, and the schema that `relmo_index` in it names."""
+    parts = urlsplit(address)
+    options = dict(parse_qsl(parts.query))
+    name = options.pop("relmo_index", "index")
+    if not re.fullmatch(r"[a-z0-9_]{1,40}", name):
+        raise ConfigError(
+            f"invalid relmo_index {name!r}; use up to 40 lower-case letters, digits and _"
+        )
+    return urlunsplit(parts._replace(query=urlencode(options))), f"relmo_{name}"
 
 
-def _written(vector: Vectors) -> str:
+def _compare(key: str, operator: str, value: MetaValue) -> tuple[str, list[Any]]:
+    """One comparison with the JSON in `documents.meta`, as SQL with its parameters."""
+    if operator in ("=", "!="):
+        claim = "NOT meta @> ?::jsonb" if operator == "!=" else "meta @> ?::jsonb"
+        return claim, [json.dumps({key: value})]
+    if isinstance(value, str):
+        kind, left = "string", 'meta ->> ? COLLATE "C"'
+    else:
+        kind, left = "number", "(meta ->> ?)::numeric"
+    claim = f"CASE WHEN jsonb_typeof(meta -> ?) = '{kind}' THEN {left} {operator} ? ELSE false END"
+    return claim, [key, key, value]
+
+
+def _halfvec(vector: Vectors) -> str:
     """A vector as pgvector reads it."""
     return "[" + ",".join(f"{x:.8g}" for x in vector.astype(np.float16).astype(float)) + "]"
-
-
-def _ranked(rows: Sequence[tuple[int, float]], count: int) -> list[Scored]:
-    ids = np.array([row[0] for row in rows], dtype=np.int64)
-    return ranked(ids, np.array([row[1] for row in rows], dtype=np.float64), count)

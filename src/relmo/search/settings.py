@@ -1,71 +1,65 @@
-"""How an index turns text into vectors and terms: chosen once, kept with the index.
+"""How an index turns text into vectors and terms: chosen once, stored with the index.
 
-The defaults are those that scripts/choose_pooling.py found best; its table is in docs/search.md.
+The defaults scored best in scripts/choose_pooling.py; docs/search.md has the table.
 """
 
 from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
+from relmo.config import Count, CountOrZero, NonNegative, Settings
 from relmo.errors import ConfigError
-from relmo.search.isotropy import Fix, check_fix
-from relmo.search.passages import Unit, check_unit
+from relmo.layers import OneLayer
 
+PassageUnit = Literal["auto", "paragraph", "sentence", "line", "window"]
+"""What a passage is. `paragraph`, `sentence`, `line`: one of them. `window`: as many sentences as
+fit. `auto`: paragraphs of a text file, windows of a table row, which has a single topic; chosen
+with scripts/choose_passages.py."""
+IsotropyMethod = Literal["none", "mean", "directions", "whiten"]
+"""How the part that all text vectors share is removed: see `IsotropyTransform`."""
 Weighting = Literal["none", "vocabulary", "corpus"]
-"""Where the rarity of a word comes from: nowhere, its rank in the model's word list, or how many
-of the indexed passages hold it."""
-Layer = Literal["mean", "bottom", "top"] | int
-"""`bottom`: the mean of layers 0 and 1."""
+"""Where word frequencies come from: not used, the rank in the model's vocabulary, or counted in
+the indexed passages."""
 VERSION = 1
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
-    """Everything that decides what an index holds for a text."""
+class IndexSettings(Settings):
+    """Everything that decides which vectors and terms an index stores for a text."""
 
     model: str = "relmo-en-small"
     fingerprint: str = ""
-    """Checksum of the model; set when the index is made."""
-    width: int = 0
-    """Of the model; set when the index is made."""
-    layer: Layer = "bottom"
+    """Checksum of the model; set when the index is created."""
+    width: CountOrZero = 0
+    """Width of the model's vectors; set when the index is created."""
+    layer: OneLayer = "bottom"
     weighting: Weighting = "vocabulary"
-    weight_at: float = 3e-5
-    """A word that makes up this share of text counts half (a of a / (a + p))."""
-    isotropy: Fix = "whiten"
-    remove: int = 12
-    """Main directions that are taken out of all vectors, for isotropy "directions"."""
-    passages: Unit = "auto"
-    max_words: int = 512
+    weight_at: NonNegative = 3e-5
+    """Relative frequency of a word that gets weight 1/2: the a of a / (a + p)."""
+    isotropy: IsotropyMethod = "whiten"
+    remove: CountOrZero = 12
+    """Number of principal directions to remove, for isotropy "directions"."""
+    passages: PassageUnit = "auto"
+    max_words: Count = 512
+    """Longer passages are split."""
     language: str = "english"
-    """Stemmer of the lexical search; "none" for a language without one."""
+    """Snowball stemmer for lexical search; "none" for languages without one."""
     version: int = VERSION
 
-    def __post_init__(self) -> None:
-        check_unit(self.passages, self.max_words)
-        if self.weighting not in get_args(Weighting):
-            known = ", ".join(get_args(Weighting))
-            raise ConfigError(f"weighting is {self.weighting!r}; choose one of {known}")
-        if not isinstance(self.layer, int) and self.layer not in ("mean", "bottom", "top"):
-            raise ConfigError(f"layer is {self.layer!r}; choose mean, bottom, top or a number")
-        check_fix(self.isotropy)
-        if self.remove < 0:
-            raise ConfigError(f"remove is {self.remove}; 0 takes out the mean alone")
-
     def to_json(self) -> str:
-        """As it is kept in the store."""
+        """The settings as a store keeps them."""
         return json.dumps(asdict(self))
 
     @classmethod
-    def from_json(cls, text: str) -> Settings:
-        """As it was kept; an index of a later relmo is an error."""
+    def from_json(cls, text: str) -> IndexSettings:
+        """Read what `to_json` wrote; an index of a newer relmo is an error."""
         values: dict[str, Any] = json.loads(text)
         unknown = values.keys() - {field.name for field in fields(cls)}
         if values.get("version") != VERSION or unknown:
             raise ConfigError(
-                f"the index is of version {values.get('version')}, this relmo reads {VERSION}; "
-                f"index again"
+                f"the index has format version {values.get('version')}, this relmo reads version "
+                f"{VERSION}; build the index again"
             )
         return cls(**values)

@@ -1,105 +1,267 @@
-"""What an index needs of the place it is kept in. Two keep it: `embedded.py` and `postgres.py`.
+"""The interface of a store, where an index is kept: `sqlite.py` and `postgres.py` implement it.
 
-A store holds documents, their passages, a vector and the terms of each passage, and a note about
-how they were made. `replace` is one transaction: when it returns, what it was given is on disk,
-and a crash before that leaves no trace of it. Both stores give the same hits with the same scores
-(tests/contracts/test_stores.py).
+`replace` is one transaction: when it returns, the data is on disk, and a crash before that leaves
+no trace of it. Both stores return the same hits and scores (tests/contracts/test_stores.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import dataclasses
+import json
+import re
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
 
-from relmo.search.documents import Document, Passage, Value
-from relmo.search.filters import Condition
+import numpy as np
+from numpy.typing import NDArray
+
+from relmo.errors import ConfigError, OutputError
+from relmo.search.documents import Document, MetaValue
+from relmo.search.filters import Conditions
+from relmo.search.passages import Passage
 from relmo.types import Vectors
 
-BEGUN = "another run has begun this index meanwhile; start this one again, and it goes on"
-K1, B = 1.5, 0.75
-"""BM25's: how soon repeating a term stops to count, and how much long passages are held back.
-k1 was chosen on half of Cranfield's queries among 0.9, 1.2, 1.5 and 2."""
+SCHEMES = ("postgresql://", "postgres://")
+SCORE_DECIMALS = 5
+"""Scores are rounded, so that equal passages have equal scores wherever they are computed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A document on its way into a store."""
+    """A document ready to be stored."""
 
     document: Document
     passages: Sequence[Passage]
     vectors: Vectors
-    """(passages, D): one row of length one each, or zeros for a passage without words."""
+    """(passages, D): unit-length rows, or zeros for a passage without words."""
     terms: Sequence[Sequence[str]]
-    """Of each passage, repeated as they occur."""
+    """The terms of each passage, repeated as they occur."""
 
 
 class Scored(NamedTuple):
-    """A passage's number in the store, and how well it answers."""
+    """The number of a passage in the store, and its score."""
 
     passage: int
     score: float
 
 
-class Found(NamedTuple):
-    """A passage with the document that it is cut from."""
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A passage found for a query."""
 
-    key: str
+    document: str
+    """Key of the document."""
     source: str
-    meta: Mapping[str, Value]
-    passage: Passage
+    line: int
+    start: int
+    end: int
+    """Characters of the document's text."""
+    score: float
+    text: str
+    meta: dict[str, MetaValue]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The hit as plain values, ready for JSON."""
+        return dataclasses.asdict(self)
 
 
-class Counts(NamedTuple):
-    """How much a store holds."""
+class IndexCounts(NamedTuple):
+    """The number of documents and passages in an index."""
 
     documents: int
     passages: int
 
 
-class Store(Protocol):
-    """Where an index is kept."""
+class Store(ABC):
+    """A database with documents, passages with vectors and terms, and a header; thread-safe.
 
-    def read_about(self) -> tuple[str, bytes] | None:
-        """How the index was made: settings as JSON, arrays as bytes; None for a new store."""
+    The tables `about` (the header), `documents` and `passages` have the same columns in every
+    store; how vectors and terms are kept and searched differs. In SQL, `?` marks a parameter.
 
-    def write_about(self, settings: str, arrays: bytes) -> None:
-        """Set it, once: a second time, which another process may have made it, is an error."""
+    Args:
+        name: path or address, as shown in messages.
+        create: create the index if there is none.
+    """
+
+    ERROR: type[Exception]
+    """What the database raises."""
+    HINT: ClassVar[str] = ""
+    """Added to messages of such errors."""
+    META_KEYS: ClassVar[str]
+    """SQL that selects the keys of all metadata."""
+
+    def __init__(self, name: str, create: bool) -> None:
+        self.name = name
+        self._lock = threading.RLock()
+        self._depth = 0
+        self._is_new = False
+        self._db = self._connect()
+        try:
+            with self._session():
+                self._prepare(create)
+        except BaseException:
+            self._db.close()
+            raise
+
+    @abstractmethod
+    def _connect(self) -> Any:  # noqa: ANN401 - the connection of any database
+        """Open the database."""
+
+    @abstractmethod
+    def _prepare(self, create: bool) -> None:
+        """Check that the database holds an index, or create the tables of one."""
+
+    @abstractmethod
+    def _run(self, query: str, values: Sequence[Any] = ()) -> Any:  # noqa: ANN401 - any cursor
+        """Execute a statement and return the cursor."""
+
+    @abstractmethod
+    def _drop(self) -> None:
+        """Delete the index."""
+
+    def _check_connection(self) -> None:  # noqa: B027 - a file has no connection to lose
+        """Called before each use of the database."""
+
+    @contextmanager
+    def _session(self) -> Iterator[None]:
+        """Exclude other threads; turn errors of the database into OutputError."""
+        with self._lock:
+            self._depth += 1
+            try:
+                if self._depth == 1:
+                    self._check_connection()
+                yield
+            except self.ERROR as error:
+                raise OutputError(f"{self.name}: {error}{self.HINT}") from error
+            finally:
+                self._depth -= 1
+
+    def close(self) -> None:
+        """Close the database."""
+        with self._lock:
+            self._db.close()
+
+    def discard(self) -> None:
+        """Delete a new index that has no header yet, because creating it failed."""
+        with self._lock:
+            if self._is_new and self.read_header() is None:
+                self._drop()
+
+    # ── writing ─────────────────────────────────────────────────────────────────────────────
+
+    def write_header(self, settings: str, arrays: bytes) -> None:
+        """Set the header, once: if another process has created the index, that is an error."""
+        query = "INSERT INTO about VALUES (1, ?, ?) ON CONFLICT (one) DO NOTHING"
+        with self._session():
+            if not self._run(query, (settings, arrays)).rowcount:
+                raise OutputError(
+                    f"{self.name}: another process has just created this index; run the command "
+                    f"again to continue it"
+                )
+
+    @abstractmethod
+    def replace(self, entries: Sequence[Entry], delete: Sequence[str] = ()) -> None:
+        """Delete documents by key, and add entries or replace those of equal key."""
+
+    @abstractmethod
+    def optimize(self) -> None:
+        """Clean up after changes if it is worthwhile; hits stay the same."""
+
+    # ── reading ─────────────────────────────────────────────────────────────────────────────
+
+    def read_header(self) -> tuple[str, bytes] | None:
+        """The settings as JSON and the fitted encoder as bytes; None for a new store."""
+        with self._session():
+            row = self._run("SELECT settings, arrays FROM about").fetchone()
+        return None if row is None else (row[0], bytes(row[1]))
 
     def sources(self) -> list[str]:
-        """Where documents came from."""
+        """The sources of all documents, sorted."""
+        with self._session():
+            return sorted(row[0] for row in self._run("SELECT DISTINCT source FROM documents"))
 
     def digests(self, source: str) -> dict[str, str]:
         """Key -> digest of the documents of one source."""
-
-    def replace(self, entries: Sequence[Entry], gone: Sequence[str] = ()) -> None:
-        """Delete the documents with keys in `gone`; add entries, or put them in place of old."""
-
-    def nearest(self, query: Vectors, count: int, where: Sequence[Condition] = ()) -> list[Scored]:
-        """Passages by inner product with the query (D,), best first; ties by number."""
-
-    def matching(
-        self, terms: Sequence[str], count: int, where: Sequence[Condition] = ()
-    ) -> list[Scored]:
-        """Passages that hold one of the terms, by BM25, best first; ties by number."""
-
-    def vectors(self, passages: Sequence[int]) -> Vectors:
-        """The vectors of passages by number, (n, D); zeros for one that was deleted meanwhile."""
-
-    def found(self, passages: Sequence[int]) -> list[Found | None]:
-        """Passages by number, in order; None for one that was deleted meanwhile."""
+        with self._session():
+            rows = self._run("SELECT key, digest FROM documents WHERE source = ?", (source,))
+            return dict(rows.fetchall())
 
     def meta_keys(self) -> list[str]:
-        """The keys of all metadata, in order: what filters can ask for."""
+        """The keys of all metadata, sorted: what filters can refer to."""
+        with self._session():
+            return sorted(row[0] for row in self._run(self.META_KEYS))
 
-    def counts(self) -> Counts:
-        """How much there is."""
+    def counts(self) -> IndexCounts:
+        """The number of documents and passages."""
+        query = "SELECT (SELECT count(*) FROM documents), (SELECT count(*) FROM passages)"
+        with self._session():
+            return IndexCounts(*self._run(query).fetchone())
 
-    def tidy(self) -> None:
-        """Clean up after changes, where it is worth it; searches find the same before and after."""
+    def hits(self, scored: Sequence[Scored]) -> list[Hit]:
+        """The passages with their documents, in order, without those deleted meanwhile."""
+        numbers = ", ".join(str(each.passage) for each in scored)
+        query = f"""SELECT passages.id, key, source, line, start, stop, text, CAST(meta AS text)
+                    FROM passages JOIN documents ON documents.id = document
+                    WHERE passages.id IN ({numbers})"""
+        with self._session():
+            rows = {row[0]: row[1:] for row in self._run(query)} if scored else {}
+        found = [(*rows[number], score) for number, score in scored if number in rows]
+        return [
+            Hit(key, source, line, start, end, score, text, json.loads(meta))
+            for key, source, line, start, end, text, meta, score in found
+        ]
 
-    def discard(self) -> None:
-        """Take a new store away again, if nothing was written into it: its first run failed."""
+    @abstractmethod
+    def nearest(self, query: Vectors, count: int, where: Conditions = ()) -> list[Scored]:
+        """Passages by inner product with the query (D,), best first; ties by number."""
 
-    def close(self) -> None:
-        """Let go of it."""
+    @abstractmethod
+    def matching(self, terms: Sequence[str], count: int, where: Conditions = ()) -> list[Scored]:
+        """Passages that contain one of the terms, by BM25, best first; ties by number."""
+
+    @abstractmethod
+    def vectors(self, passages: Sequence[int]) -> Vectors:
+        """The vectors of passages by number, (n, D); zeros for those deleted meanwhile."""
+
+
+def open_store(where: str | Path, *, create: bool) -> Store:
+    """Open the store at a path, or in a PostgreSQL database.
+
+    Args:
+        where: a file, or postgresql://user@host/database; `?relmo_index=NAME` selects one of
+            several indexes in a database.
+        create: create the store if there is none.
+    """
+    if isinstance(where, str) and where.startswith(SCHEMES):
+        from relmo.search.postgres import PostgresStore
+
+        return PostgresStore(where, create=create)
+    if isinstance(where, str) and "://" in where:
+        raise ConfigError(
+            f"{without_password(where)}: unknown kind of store; give a file or postgresql://…"
+        )
+    from relmo.search.sqlite import SqliteStore
+
+    return SqliteStore(where, create=create)
+
+
+def without_password(address: str) -> str:
+    """The address as it may be shown and logged; a path stays as it is."""
+    shown = re.sub(r"(?<=://)([^:/@]*):.*@", r"\1:…@", address)
+    return re.sub(r"([?&]password=)[^&]*", r"\1…", shown)
+
+
+def rank(ids: NDArray[np.int64], scores: NDArray[np.floating], count: int) -> list[Scored]:
+    """The passages with the highest scores, best first; ties by number."""
+    if count < len(scores):  # sort only those that can be among the best after rounding
+        worst = np.partition(scores, len(scores) - count)[len(scores) - count]
+        kept = np.flatnonzero(scores >= worst - 2 * 10.0**-SCORE_DECIMALS)
+        ids, scores = ids[kept], scores[kept]
+    rounded = np.round(scores.astype(np.float64), SCORE_DECIMALS)
+    order = np.lexsort((ids, -rounded))[:count]
+    return [Scored(int(ids[i]), float(rounded[i])) for i in order]

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from relmo.errors import ConfigError, DataError, TextError
-from relmo.text.documents import open_text
-from relmo.text.lines import Errors, read_lines
+from relmo.text.documents import Errors, open_text, read_lines
 
 Part = Literal["train", "dev", "test"]
 PARTS: tuple[Part, ...] = ("train", "dev", "test")

@@ -1,1 +1,1 @@
-"""Text in: tokens and sentences, with the place of each in the text it came from."""
+"""Text -> sentences -> tokens with offsets -> character ids -> batches."""

@@ -1,11 +1,11 @@
-"""Sentences -> batches: similar lengths together, a bound on padded tokens, order restored.
+"""Sentences -> batches: similar lengths together, a limit on padded tokens, order restored.
 
-Nothing here knows of tensors: a plan is lists of positions, and a `Spelled` batch is numpy.
+No tensors here: a plan is lists of positions, and a `WordIndex` is numpy.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, count
@@ -19,20 +19,20 @@ from relmo.text.characters import BEGIN_SENTENCE, END_SENTENCE
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-BEGUN = 1
-"""Batches that are begun before the one before them is waited for."""
 
 
 def plan_batches(
     lengths: Sequence[int], max_tokens: int, max_sentences: int | None = None
 ) -> list[list[int]]:
-    """Positions of the sentences of each batch; every position occurs once.
+    """Plan batches of sentences with these lengths; return the positions of each batch.
 
-    A batch's longest sentence times its size stays within max_tokens, except that a single
-    longer sentence is a batch of its own. Longest first: the largest need of memory comes first.
+    The longest sentence of a batch times its size stays within max_tokens; a single sentence that
+    is longer gets a batch of its own. The longest come first, so that memory peaks at the start.
     """
     if max_tokens < 1 or (max_sentences is not None and max_sentences < 1):
-        raise ConfigError(f"a batch needs room: {max_tokens} tokens, {max_sentences} sentences")
+        raise ConfigError(
+            f"max_tokens and max_sentences must be ≥ 1, got {max_tokens} and {max_sentences}"
+        )
     batches: list[list[int]] = []
     room = 0
     for position in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
@@ -48,7 +48,7 @@ def plan_batches(
 def in_windows(
     items: Iterable[Item], size: Callable[[Item], int], limit: int
 ) -> Iterator[list[Item]]:
-    """Cut a stream into lists whose sizes add up to the limit or, by their last item, just over."""
+    """Cut a stream into lists; each ends with the item whose size reaches the limit."""
     window: list[Item] = []
     total = 0
     for item in items:
@@ -66,41 +66,41 @@ def map_batches(
     batches: Iterable[Sequence[int]],
     begin: Callable[[list[Item]], Callable[[], Sequence[Result]]],
 ) -> list[Result]:
-    """Run each batch of items and give the results in the order of the items.
+    """Run each batch and return the results in the order of the items.
 
-    `begin` starts a batch and gives back what waits for its results; the next batch is begun before
-    they are waited for, so that a device does not stand still.
+    `begin` starts a batch and returns a function that waits for its results. The next batch is
+    started before that function is called, so that a GPU is never idle.
     """
     results: dict[int, Result] = {}
-    under_way: deque[tuple[Sequence[int], Callable[[], Sequence[Result]]]] = deque()
+    started: list[tuple[Sequence[int], Callable[[], Sequence[Result]]]] = []
 
-    def finish() -> None:
-        batch, wait = under_way.popleft()
+    def finish_first() -> None:
+        batch, wait = started.pop(0)
         results.update(zip(batch, wait(), strict=True))
 
     for batch in batches:
-        under_way.append((batch, begin([items[i] for i in batch])))
-        if len(under_way) > BEGUN:
-            finish()
-    while under_way:
-        finish()
+        started.append((batch, begin([items[i] for i in batch])))
+        if len(started) > 1:
+            finish_first()
+    if started:
+        finish_first()
     return [results[i] for i in range(len(items))]
 
 
 @dataclass(frozen=True, slots=True)
 class WordIndex:
-    """Sentences with boundaries, as rows of their distinct words."""
+    """Sentences with boundaries, as indices into their distinct words."""
 
     words: list[str]
     """U distinct words: the two boundaries, then the others in order of first occurrence."""
     index: NDArray[np.int64]
-    """(B, T) rows of `words`, 0 past the end of a sentence."""
+    """(B, T) indices into `words`, 0 after the end of a sentence."""
     lengths: NDArray[np.int64]
-    """(B,) tokens, both boundaries counted."""
+    """(B,) number of tokens, both boundaries included."""
 
 
 def index_words(sentences: Sequence[Sequence[str]]) -> WordIndex:
-    """Put boundaries around the sentences and number their distinct words."""
+    """Add boundaries to the sentences and number their distinct words."""
     lengths = np.array([len(sentence) + 2 for sentence in sentences], dtype=np.int64)  # (B,)
     index = np.zeros((len(lengths), int(lengths.max(initial=0))), dtype=np.int64)  # (B, T)
     if not len(lengths):

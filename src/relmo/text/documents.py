@@ -1,60 +1,50 @@
-"""Files of plain text -> documents: lists of lines, whatever the files' compression.
+"""Text files -> lines -> documents, decompressed by suffix, decoded as UTF-8.
 
-A blank line ends a document; so does a very long run of text without one, so that a file that
-never has one can still be streamed.
+Only a newline ends a line. A byte order mark at the start of a file and the carriage return of a
+CRLF ending are dropped; NUL, control characters and Unicode's other line separators stay in their
+line. A blank line ends a document, and so does a very long run of text without one, so that a file
+without blank lines can still be streamed.
 """
 
 from __future__ import annotations
 
+import codecs
 import glob
 import gzip
-import io
 import lzma
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any, BinaryIO, Literal
 
 from relmo.errors import TextError, need_extra
-from relmo.text.lines import Errors, read_lines
 
+Errors = Literal["strict", "replace"]
 MAX_LINES = 10_000
-"""Lines after which a document ends without a blank line."""
+"""Lines after which a document ends even without a blank line."""
 MAX_CHARACTERS = 10_000_000
-"""Characters after which it does: a line may be a whole book."""
-PIECE = 1 << 16
+"""Characters after which a document ends: a single line may be a whole book."""
+CHUNK = 1 << 16
 """Compressed bytes read at a time."""
 
 
 def find_files(patterns: Sequence[str | Path]) -> list[Path]:
-    """Files that paths, folders (all files below) and globs name, each once, sorted.
+    """Resolve paths, folders (all files below) and globs to files, sorted, without duplicates.
 
-    A hidden file counts only where it is named itself, not as one of a folder's.
+    A hidden file is included only if it is named itself, not as part of a folder.
     """
     found: dict[Path, Path] = {}
     for pattern in patterns:
         if not (files := _files_of(pattern)):
-            raise TextError(f"{pattern}: no file is there; give files, folders or globs of text")
+            raise TextError(f"{pattern}: no files found; expected text files, folders or globs")
         for path in files:
             found.setdefault(path.resolve(), path)
     return sorted(found.values())
 
 
-def open_text(path: Path) -> IO[bytes]:
-    """The file's bytes, decompressed as its suffix says: .gz, .xz, .zst or none."""
-    suffix = path.suffix.lower()
-    if suffix == ".gz":
-        return cast("IO[bytes]", gzip.open(path, "rb"))
-    if suffix == ".xz":
-        return cast("IO[bytes]", lzma.open(path, "rb"))
-    if suffix == ".zst":
-        need_extra("zstd")
-        return io.BufferedReader(_ZstdFile(path.open("rb")))
-    return path.open("rb")
-
-
 def read_documents(path: Path, errors: Errors = "strict") -> Iterator[list[str]]:
-    """Documents of one file, each a list of lines that are not blank."""
+    """The documents of a file, each a list of lines that are not blank."""
     try:
         with open_text(path) as file:
             yield from split_documents(read_lines(file, str(path), errors))
@@ -63,7 +53,7 @@ def read_documents(path: Path, errors: Errors = "strict") -> Iterator[list[str]]
 
 
 def split_documents(lines: Iterable[str]) -> Iterator[list[str]]:
-    """Documents of a stream of lines."""
+    """Split a stream of lines into documents."""
     document: list[str] = []
     size = 0
     for line in lines:
@@ -79,8 +69,50 @@ def split_documents(lines: Iterable[str]) -> Iterator[list[str]]:
         yield document
 
 
+def read_files(files: Iterable[Path | BinaryIO], errors: Errors = "strict") -> Iterator[str]:
+    """The lines of several plain files or open streams, one after the other."""
+    for file in files:
+        if isinstance(file, Path):
+            try:
+                with file.open("rb") as stream:
+                    yield from read_lines(stream, str(file), errors)
+            except OSError as error:
+                raise TextError(f"{file}: cannot be read ({error.strerror})") from error
+        else:
+            yield from read_lines(file, getattr(file, "name", "input"), errors)
+
+
+def read_lines(file: Iterable[bytes], name: str, errors: Errors = "strict") -> Iterator[str]:
+    """Decode a stream of raw lines; error messages call it `name`."""
+    for number, raw in enumerate(file, start=1):
+        if number == 1:
+            raw = raw.removeprefix(codecs.BOM_UTF8)
+        line = raw.removesuffix(b"\n").removesuffix(b"\r")
+        try:
+            yield line.decode("utf-8", errors)
+        except UnicodeDecodeError as error:
+            is_utf16 = number == 1 and line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+            guess = " (it looks like UTF-16)" if is_utf16 else ""
+            raise TextError(
+                f"{name}: line {number} is not UTF-8 (byte 0x{line[error.start]:02x} at byte "
+                f"{error.start + 1} of the line); convert the file to UTF-8{guess}; "
+                f"relmo embed --errors replace reads U+FFFD instead"
+            ) from error
+
+
+@contextmanager
+def open_text(path: Path) -> Iterator[Iterable[bytes]]:
+    """Open a file as raw lines, decompressed if its suffix is .gz, .xz or .zst."""
+    suffix = path.suffix.lower()
+    if suffix == ".zst":
+        need_extra("zstd")
+    openers: dict[str, Callable[[Path, str], Any]] = {".gz": gzip.open, ".xz": lzma.open}
+    with openers.get(suffix, open)(path, "rb") as file:
+        yield _zstd_lines(file) if suffix == ".zst" else file
+
+
 def _files_of(pattern: str | Path) -> list[Path]:
-    """Files that one path, folder or glob names; a folder stands for all files below."""
+    """The files that one path, folder or glob names; a folder means all files below it."""
     if Path(pattern).exists():
         paths = [Path(pattern)]
     else:
@@ -96,49 +128,33 @@ def _is_hidden(path: Path, folder: Path) -> bool:
     return any(part.startswith(".") for part in path.relative_to(folder).parts)
 
 
-class _ZstdFile(io.RawIOBase):
-    """The bytes of all frames of a .zst file; zstandard's own reader has no lines.
-
-    Nor does that one notice where a file ends within a frame: this one raises EOFError.
-    """
-
-    def __init__(self, packed: IO[bytes]) -> None:
-        self._packed = packed
-        self._pieces = _unpack_zstd(packed)
-        self._ready = memoryview(b"")
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:  # noqa: ANN401 - any writable buffer
-        while not self._ready:
-            piece = next(self._pieces, None)
-            if piece is None:
-                return 0
-            self._ready = memoryview(piece)
-        size = min(len(buffer), len(self._ready))
-        buffer[:size] = self._ready[:size]
-        self._ready = self._ready[size:]
-        return size
-
-    def close(self) -> None:
-        self._packed.close()
-        super().close()
+def _zstd_lines(file: IO[bytes]) -> Iterator[bytes]:
+    """The lines of all frames of a .zst file, each with its newline."""
+    line: list[bytes] = []
+    for chunk in _decompress_zstd(file):
+        start, *others = chunk.split(b"\n")
+        line.append(start)
+        for other in others:
+            yield b"".join([*line, b"\n"])
+            line = [other]
+    if last := b"".join(line):
+        yield last
 
 
-def _unpack_zstd(file: IO[bytes]) -> Iterator[bytes]:
+def _decompress_zstd(file: IO[bytes]) -> Iterator[bytes]:
+    # Not zstandard's own reader, which does not notice a file that ends inside a frame.
     import zstandard
 
     decompressor = zstandard.ZstdDecompressor(max_window_size=1 << 31)  # as `zstd --long=31`
     frame, is_complete = decompressor.decompressobj(), True
     try:
-        while packed := file.read(PIECE):
-            while packed:
-                yield frame.decompress(packed)
-                packed, is_complete = frame.unused_data, frame.eof
+        while data := file.read(CHUNK):
+            while data:
+                yield frame.decompress(data)
+                data, is_complete = frame.unused_data, frame.eof
                 if is_complete:
                     frame = decompressor.decompressobj()
     except zstandard.ZstdError as error:
         raise OSError(str(error)) from error
     if not is_complete:
-        raise EOFError("it ends within a frame")
+        raise EOFError("the file ends inside a frame")

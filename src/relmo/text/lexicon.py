@@ -1,6 +1,6 @@
-"""A fixed list of words and their rows: the input of a word-table model, the softmax of an LM.
+"""A fixed list of words and their ids: the input of a word-table model, the softmax of an LM.
 
-The file is vocab.txt: one word per line, in row order, `<S>`, `</S>` and `<UNK>` among them.
+The file is vocab.txt: one word per line, in row order, with `<S>`, `</S>` and `<UNK>` among them.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ UNKNOWN = "<UNK>"
 
 
 class Lexicon:
-    """Words in row order; words outside the list share the row of `<UNK>`."""
+    """Words in row order; words outside the list get the row of `<UNK>`."""
 
     def __init__(self, words: Sequence[str]) -> None:
         self.words = tuple(words)
         self._row_of = {word: row for row, word in enumerate(self.words)}
         if len(self._row_of) != len(self.words):
             twice = next(w for row, w in enumerate(self.words) if self._row_of[w] != row)
-            raise TextError(f"the word list holds {twice!r} twice; each word needs one row")
+            raise TextError(f"the vocabulary contains {twice!r} twice; remove one of them")
         for needed in (BEGIN_SENTENCE, END_SENTENCE, UNKNOWN):
             if needed not in self._row_of:
-                raise TextError(f"the word list lacks {needed!r}; add it at its row")
+                raise TextError(f"the vocabulary lacks {needed!r}; add it at its row")
 
     def __len__(self) -> int:
         return len(self.words)
@@ -37,13 +37,13 @@ class Lexicon:
         return word in self._row_of
 
     def rows(self, words: Iterable[str]) -> NDArray[np.int64]:
-        """Row of each word, (U,)."""
+        """The row of each word, (U,)."""
         unknown = self._row_of[UNKNOWN]
         return np.array([self._row_of.get(word, unknown) for word in words], dtype=np.int64)
 
     @classmethod
     def read(cls, path: Path) -> Lexicon:
-        """Read vocab.txt; only a newline ends a line, as words may hold odd white space."""
+        """Read vocab.txt; only a newline ends a line, as words may contain other white space."""
         try:
             text = path.read_bytes().decode("utf-8")
         except UnicodeDecodeError as error:

@@ -1,11 +1,11 @@
-"""Find the sentences of a text by rule: where each starts and ends.
+"""Split a text into sentences by rule: where each one starts and ends.
 
     split_sentences("He left. Mr. Hill stayed.")  ->  [(0, 8), (9, 25)]
 
-A sentence ends after `. ! ? …` and any closing quotes, where white space follows and then something
-that can begin a sentence: anything but a lower-case letter. It does not end after an abbreviation,
-an initial or the number of a list (`1. Introduction`). `。！？` need no space after them. A blank
-line always ends a sentence; a single newline is a space like any other.
+A sentence ends after `. ! ? …` and any closing quotes if white space follows, and then something
+that can start a sentence: anything but a lower-case letter. It does not end after an abbreviation,
+an initial or a list number (`1. Introduction`). `。！？` need no space after them. A blank line
+always ends a sentence; a single newline counts as a space.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _NARROW = ".!?…؟۔।॥"
 _WIDE = "。！？｡"
 _CLOSERS = "\"'”’»)\\]}›」』）】》〉_"
 
-# A run of marks is tried at its first character only: time stays linear.
+# A run of marks is tried at its first character only, so the time is linear.
 _BOUNDARY = re.compile(
     rf"""
       (?P<blank>   \n\s*\n )
@@ -31,7 +31,7 @@ _WORD_BEFORE = re.compile(r"[^\s\"'“‘«(\[{_—–\-]*+\Z")
 _WORD_AFTER = re.compile(r"\s*+[^\w\s]*+_*+(?P<word>\w*+)(?P<period>\.?)")
 _DOTTED = re.compile(r"(?:[^\W\d_]\.)+[^\W\d_]")
 _LIST_NUMBER = re.compile(r"\W*+(?:\d{1,3}+|[A-Za-z]|[ivxIVX]{1,5}+)")
-_LONGEST = 24  # characters of the word before a period that are looked at
+_LONGEST = 24  # characters examined of the word before a period
 
 _NEVER = frozenset((TITLES + " " + MID_SENTENCE + " e.g i.e").split())
 _SELDOM = frozenset(MAY_END.split())
@@ -40,7 +40,7 @@ _STARTERS = frozenset(STARTERS.split())
 
 
 def split_sentences(text: str) -> list[tuple[int, int]]:
-    """Return (start, end) of each sentence, in order; only white space stands outside them."""
+    """Return (start, end) of each sentence, in order; only white space is outside them."""
     spans: list[tuple[int, int]] = []
     start = 0
     for boundary in _BOUNDARY.finditer(text):
@@ -53,7 +53,7 @@ def split_sentences(text: str) -> list[tuple[int, int]]:
 
 
 def _add_stripped(spans: list[tuple[int, int]], text: str, start: int, end: int) -> None:
-    """Add the span without the white space around it, unless nothing is left."""
+    """Add the span without surrounding white space, unless nothing is left."""
     piece = text[start:end]
     if stripped := piece.strip():
         start += len(piece) - len(piece.lstrip())
@@ -61,9 +61,9 @@ def _add_stripped(spans: list[tuple[int, int]], text: str, start: int, end: int)
 
 
 def _ends_sentence(text: str, start: int, boundary: re.Match[str]) -> bool:
-    """Tell whether the sentence that began at `start` ends at this mark before white space."""
+    """Whether the sentence that starts at `start` ends at this mark."""
     after = _WORD_AFTER.match(text, boundary.end())
-    assert after is not None  # every part of it may be empty
+    assert after is not None  # it also matches nothing
     if after["word"][:1].islower():
         return False
     if boundary["mark"] != ".":
@@ -77,12 +77,12 @@ def _ends_sentence(text: str, start: int, boundary: re.Match[str]) -> bool:
 
 
 def _is_abbreviation(word: str, following: str, is_dotted: bool) -> bool:
-    """Tell whether the period after `word` only abbreviates it, before the word `following`.
+    """Whether the period after `word` only abbreviates it.
 
     Args:
-        word: What stands before the period, as `Mr` or `U.S`.
-        following: The word after it, "" where there is none.
-        is_dotted: Whether that word ends in a period, as an initial does.
+        word: The text before the period, such as `Mr` or `U.S`.
+        following: The next word, or "".
+        is_dotted: Whether the next word ends in a period, as an initial does.
     """
     if word in _NEVER:
         return True

@@ -1,22 +1,30 @@
-"""Split text into words, each with its place in the text.
+"""Turn text into words: split a string into tokens with offsets, or check a list of tokens.
 
-    RelmoTokenizer().tokens("Don't go.")  ->  Do  n't  go  .
+    RelmoTokenizer().tokens("Don't go.")                      ->  Do  n't  go  .
+    tokenized(["Don't go.", ["A", "list"]], RelmoTokenizer())  ->  the words of each sentence
 
-Every tokenizer keeps one contract: tokens stand in order and never overlap, `text[start:end]` is
-the token, no token holds white space, and every other character stands in exactly one token. White
-space is what `str.isspace` says. Zero-width spaces, byte order marks and control characters are
-therefore tokens; nothing is dropped or changed, and the time taken grows with the text's length.
+All tokenizers keep one contract: tokens come in order and never overlap, `text[start:end]` is the
+token, no token contains white space, and every other character is in exactly one token. White space
+is what `str.isspace` says, so zero-width spaces, byte order marks and control characters become
+tokens. Nothing is dropped or changed, and the time is linear in the length of the text.
 """
 
 from __future__ import annotations
 
 import re
+import sys
+import unicodedata
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
-from typing import Protocol
+from pathlib import Path
 
-from relmo.errors import ConfigError
-from relmo.text import unicode_classes as classes
+from relmo.errors import ConfigError, TextError, TextWarning
 from relmo.types import Token
+
+Sentence = str | Sequence[str]
+"""One sequence: a string, which the model's tokenizer splits, or a list of tokens."""
 
 TITLES = "Mr Mrs Ms Mme Mlle Messrs Dr Drs Prof Rev Hon Fr St Ste Mt " + (
     "Gen Col Maj Capt Lt Sgt Cpl Pvt Adm Cmdr Gov Sen Rep Pres Supt"
@@ -24,123 +32,203 @@ TITLES = "Mr Mrs Ms Mme Mlle Messrs Dr Drs Prof Rev Hon Fr St Ste Mt " + (
 """Abbreviations before a name: their period never ends a sentence."""
 
 MID_SENTENCE = "vs v viz op cf Cf esp approx incl resp lit"
-"""Abbreviations before any word: nor does theirs."""
+"""Abbreviations before any word: their period never ends a sentence either."""
 
 MAY_END = "etc al Inc Corp Ltd Co Bros Jr Sr Esq Ave Blvd Rd Dept Univ Ph.D M.Sc B.Sc " + (
     "oz lb lbs ft ibid Ibid cit Feb Apr Aug Sept Oct Nov Dec"
 )
-"""Abbreviations whose period may be the sentence's, too."""
+"""Abbreviations whose period may also end the sentence."""
 
 BEFORE_NUMBER = "No Nos no nos Vol vol Vols vols Ch ch Chap chap Fig fig Figs figs FIG Art art " + (
     "Sec sec Op p pp pg col fol ll c ca b d r fl Rs Jan Mar Jun Jul Sep"
 )
-"""Abbreviations only where a number follows: `No. 5`, but `He said no.`"""
+"""Abbreviations only if a number follows: `No. 5`, but `He said no.`"""
 
 STARTERS = "The This These That There I It He She They We You A An His Her Its Their Our My " + (
     "Some Many Most In On At As For From To With By After Before During When While Since "
     "If Although But And However Then What"
 )
-"""Words that more often begin a sentence than follow an abbreviation within one."""
+"""Words that start a sentence more often than they follow an abbreviation inside one."""
 
 
-class Tokenizer(Protocol):
-    """Anything that splits text into tokens and keeps the contract above."""
+class Tokenizer(ABC):
+    """Splits text into tokens, the matches of one regular expression."""
 
     name: str
-    """What `make_tokenizer` knows it by."""
+    """The name that `make_tokenizer` accepts."""
 
     def tokens(self, text: str) -> list[Token]:
         """Return the tokens of the text, in order."""
-        ...
+        return [Token(m[0], m.start(), m.end()) for m in self._pattern().finditer(text)]
+
+    @abstractmethod
+    def _pattern(self) -> re.Pattern[str]:
+        """The pattern of one token."""
 
 
-class WhitespaceTokenizer:
-    """Takes what stands between white space, as `str.split` does: for text already split."""
+class WhitespaceTokenizer(Tokenizer):
+    """Splits at white space, as `str.split` does: for text that is already tokenized."""
 
     name = "whitespace"
 
-    def tokens(self, text: str) -> list[Token]:
-        """Return the tokens of the text, in order."""
-        return [Token(m[0], m.start(), m.end()) for m in re.finditer(r"\S+", text)]
+    def _pattern(self) -> re.Pattern[str]:
+        return re.compile(r"\S+")
 
 
-class TreebankTokenizer:
-    """Splits close to the Penn Treebank, in every script, without changing a character.
+class TreebankTokenizer(Tokenizer):
+    """Splits much like the Penn Treebank, in every script, without changing a character.
 
-    Where usage differs: hyphenated words, dotted abbreviations and numbers with inner separators
-    are whole, signs and units of money apart (`- $ 5 %`), en dashes split (`1914 – 1918`), slashes
-    split words but not digits. Underscores inside a word stay, those around it (`_so_`) do not. A
-    period before a lower-case letter stays inside (`Amazon.com`), before a capital it splits.
-    Words of Hangul and of scripts without spaces, such as Thai, are whole; Han ideographs stand
-    alone; Hiragana and Katakana stand in runs. Marks and joiners belong to what is before them.
+    It differs in these points. Hyphenated words, dotted abbreviations and numbers with separators
+    are one token; signs and currency symbols are tokens of their own (`- $ 5 %`). En dashes split
+    (`1914 – 1918`); slashes split words but not digits. Underscores inside a word stay, underscores
+    around it (`_so_`) are split off. A period before a lower-case letter stays in the word
+    (`Amazon.com`), before a capital it splits. Words in Hangul and in scripts without spaces, such
+    as Thai, are one token; each Han ideograph is one; so is each run of Hiragana or Katakana.
+    Combining marks and joiners belong to the character before them.
     """
 
     name = "treebank"
 
-    def tokens(self, text: str) -> list[Token]:
-        """Return the tokens of the text, in order."""
-        return [Token(m[0], m.start(), m.end()) for m in _pattern().finditer(text)]
+    def _pattern(self) -> re.Pattern[str]:
+        return token_pattern()
 
 
-class RelmoTokenizer:
-    """Splits as `TreebankTokenizer` does, and compounds into their parts.
+class RelmoTokenizer(Tokenizer):
+    """Splits like `TreebankTokenizer`, and compounds into their parts.
 
-    Hyphens, underscores, separators within numbers and units stand apart: `well - known`,
-    `1 , 000 . 5`, `5 kg`, but `3rd` and `1990s` are whole.
-    Compounds are without number, their parts are not: a vocabulary of 100,000 words misses a fifth
-    fewer of the words of English Wikipedia.
+    Hyphens, underscores, separators inside numbers and units become tokens: `well - known`,
+    `1 , 000 . 5`, `5 kg`; `3rd` and `1990s` stay whole. New compounds are formed all the time, from
+    known parts: with split compounds, a vocabulary of 100,000 words misses a fifth fewer of the
+    words of English Wikipedia.
     """
 
     name = "relmo"
 
-    def tokens(self, text: str) -> list[Token]:
-        """Return the tokens of the text, in order."""
-        return [Token(m[0], m.start(), m.end()) for m in _pattern(whole=False).finditer(text)]
+    def _pattern(self) -> re.Pattern[str]:
+        return token_pattern(whole=False)
 
 
 def make_tokenizer(name: str) -> Tokenizer:
-    """Return the tokenizer of that name: "relmo", "treebank" or "whitespace"."""
+    """Return the tokenizer with this name: "relmo", "treebank" or "whitespace"."""
     kinds: tuple[type[Tokenizer], ...] = (RelmoTokenizer, TreebankTokenizer, WhitespaceTokenizer)
     known = {each.name: each for each in kinds}
     if name not in known:
-        raise ConfigError(f"no tokenizer is called {name!r}; choose one of {', '.join(known)}")
+        raise ConfigError(f"unknown tokenizer {name!r}; choose one of {', '.join(known)}")
     return known[name]()
 
 
-# What follows is one pattern, read from top to bottom: the first alternative that fits wins. It
-# matches at every character that is not white space. Time stays linear because an alternative is
-# bounded or looks little further than it takes. Repeats of a class are possessive (`++`); repeats
-# of a group are not, since Python 3.11.0 to 3.11.4 get those wrong, but nothing after one can fail.
+def tokenized(sentences: Iterable[Sentence], tokenizer: Tokenizer) -> Iterator[list[str]]:
+    """The words of each sentence: strings are split by the tokenizer, token lists are checked."""
+    check_sentences(sentences)
+    return (words_of(each, number, tokenizer) for number, each in enumerate(sentences))
+
+
+def check_sentences(sentences: Iterable[Sentence]) -> None:
+    """Raise TextError for a single string, which would be read letter by letter."""
+    if isinstance(sentences, str):
+        raise TextError("expected a list of sentences, got a string; pass [text] instead")
+
+
+def words_of(sentence: Sentence, number: int, tokenizer: Tokenizer) -> list[str]:
+    """The words of one sentence; `number` is its position in the input, for error messages."""
+    if isinstance(sentence, str):
+        return [token.text for token in tokenizer.tokens(sentence)]
+    # Some iterables are no sentence: bytes and dicts do not contain words, sets have no order.
+    if not isinstance(sentence, Iterable) or isinstance(sentence, bytes | bytearray | dict | set):
+        raise TextError(
+            f"sentence {number} is a {type(sentence).__name__}; "
+            f"expected a string or a list of strings"
+        )
+    words = list(sentence)
+    try:
+        is_plain = " ".join(words).split() == words  # the usual case, checked in one fast step
+    except TypeError:  # something that is not a string
+        is_plain = False
+    if not is_plain:
+        _check_words(words, number)
+    return words
+
+
+def _check_words(words: list[str], number: int) -> None:
+    """Raise TextError for a token that is not a string; warn about one that contains a space."""
+    for position, word in enumerate(words):
+        if not isinstance(word, str):
+            raise TextError(
+                f"sentence {number}, token {position} is {word!r} ({type(word).__name__}); "
+                f"a sentence is a string or a list of strings"
+            )
+    spaced = next((word for word in words if word.split() != [word] and word), None)
+    if spaced is not None:
+        _warn(
+            f"sentence {number}: {spaced!r} contains a space and is embedded as one token; pass "
+            f"the text as a string to have it tokenized, or split it yourself"
+        )
+
+
+def _warn(message: str) -> None:
+    """Warn with the location of the first caller outside the library, who passed the text."""
+    library = str(Path(__file__).parents[1])
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and (
+        frame.f_code.co_filename.startswith(library) or "site-packages" in frame.f_code.co_filename
+    ):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, TextWarning, stacklevel=level)
+
+
+# Character classes that `re` lacks, each written to go between the brackets of a pattern.
+
+HAN = "\u3005\u3007\u3021-\u3029\u303b\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003fffd"
+HIRAGANA = "ぁ-ゖゝ-ゟー\U0001b001-\U0001b11f\U0001b150-\U0001b152"
+KATAKANA = "ァ-ヺー-ヿㇰ-ㇿｦ-ﾟ\U0001aff0-\U0001b000\U0001b120-\U0001b122\U0001b164-\U0001b167"
+"""ー lengthens vowels in both kana, so both classes contain it."""
+
+CAPITAL = "A-ZÀ-ÖØ-ÞĀĂĄĆČĎĐĒĘĚĢĪĶĹĽŁĻŃŇŅŌŐŒŔŘŚŠŞŤŪŮŰŹŻŽΑ-ΩЀ-Я"
+"""Capitals that are common as initials; `re` has no class for all of them."""
+
+PICTOGRAPH = "©®‼⁉™↔-↪⌀-⏿Ⓜ▪-◿☀-➿⤴⤵⬀-⯿〰〽㊗㊙\U0001f000-\U0001faff"
+"""Characters that may be emoji. Wide on purpose: each would be a token of its own anyway."""
+
+FLAG_LETTER = "\U0001f1e6-\U0001f1ff"
+SKIN_TONE = "\U0001f3fb-\U0001f3ff"
+TAG = "\U000e0020-\U000e007f"
+"""Invisible letters that distinguish the flags of regions: 🏴󠁧󠁢󠁳󠁣󠁴󠁿."""
+
+
+# One pattern, read from top to bottom: the first alternative that matches wins, and one of them
+# matches at every character that is not white space. The time is linear because each alternative is
+# bounded or looks only a little beyond its match. Repeated classes are possessive (`++`). Repeated
+# groups are not, because Python 3.11.0 to 3.11.4 get those wrong; nothing after one can fail.
 
 _CLITIC = r"(?i:s|m|d|ll|re|ve)(?![^\W_])"
 _URL = r"0-9A-Za-zÀ-ӿ_\-~/\#&=+%@*$|"
 
 
 @cache
-def _pattern(*, whole: bool = True, shortcut: bool = True) -> re.Pattern[str]:
-    """Return the pattern of one token; the shortcut saves time and changes no token.
+def token_pattern(*, whole: bool = True, shortcut: bool = True) -> re.Pattern[str]:
+    """Compile the pattern of one token.
 
     Args:
-        whole: compounds are one token; else their parts are.
-        shortcut: plain words of English are taken first.
+        whole: Keep a compound as one token; otherwise each of its parts is a token.
+        shortcut: Try plain English words first, which saves time and changes no token.
     """
     plain = r"[A-Za-z]++(?![^\s,;]) |" if shortcut else ""
-    letter = rf"[^\W_{classes.HAN}{classes.HIRAGANA}{classes.KATAKANA}]"  # a digit is one, too
+    letter = rf"[^\W_{HAN}{HIRAGANA}{KATAKANA}]"  # digits included
     hyphen, tail, separator = r"\-‐‑־", r"(?:-\w++)*", r"(?<=\d)[.,:/٫٬](?=\d)"
     underscore, point = r"_++", r"(?<![^\s(\[$£€¥+\-−<>=~])\.\d++\w*+"
     nowhere = unit = r"(?!)"
     if not whole:
         hyphen, tail, separator, underscore, point = "", "", nowhere, nowhere, nowhere
         unit = r"\d++(?=[A-Za-z]++(?!\w))(?!(?:s|st|nd|rd|th)(?!\w))"
-    extend, capital, emoji = classes.extenders(), classes.CAPITAL, classes.PICTOGRAPH
+    extend, capital, emoji = _extenders(), CAPITAL, PICTOGRAPH
     pattern = rf"""
-{plain}                                                    # most words of English
+{plain}                                                    # most English words
 (?:
-  (?=\w)(?:                                                # --- begins as a word does
+  (?=\w)(?:                                                # --- starts like a word
     [0-9]\ufe0f?\u20e3                                     # keycap: 1️⃣
   | (?i:https?://|ftp://|www\.)(?=\w) (?: [{_URL}]++       # web address: www.a.org/b_(c)
-      | [.,;:!?']++(?=[{_URL}])                            #   punctuation, but not at the end
-      | \([^\s()<>"]*+\) | \[[^\s\[\]<>"]*+\] )+           #   brackets, but only in pairs
+      | [.,;:!?']++(?=[{_URL}])                            #   punctuation, except at the end
+      | \([^\s()<>"]*+\) | \[[^\s\[\]<>"]*+\] )+           #   brackets, only in pairs
   | [A-Za-z0-9][A-Za-z0-9._%+\-]{{0,63}}+                  # e-mail address: a.b@c.org
       @(?:[A-Za-z0-9\-]{{1,63}}+\.)+[A-Za-z]{{2,63}}
   | [^\W\d_]\.(?=[^\W\d_](?!\w)) (?:[^\W\d_]\.)*           # U.S. e.g. U.S.-led
@@ -157,7 +245,7 @@ def _pattern(*, whole: bool = True, shortcut: bool = True) -> re.Pattern[str]:
   | (?i:n['’]t(?![^\W_]))
   | _++
   | {unit}                                                 # 5|kg, but 3rd and 90s
-  | (?: [{extend}]*+ (?:                                   # word or number; between its parts:
+  | (?: [{extend}]*+ (?:                                   # word or number; inside it:
         [{hyphen}·&]                                       #   well-known AT&T
       | {underscore}                                              #   snake_case
       | {separator}                                        #   1,000.5 12:30 1/2
@@ -166,28 +254,64 @@ def _pattern(*, whole: bool = True, shortcut: bool = True) -> re.Pattern[str]:
       | ['’](?=[^\W\d_])(?!{_CLITIC})                      #   O'Neill, not it's
       | (?<=[א-ת])["״׳](?=[א-ת])                           #   צה"ל
     )? {letter}++ )+
-  | [{classes.HIRAGANA}]++
-  | [{classes.KATAKANA}]++
-  | \w                                                     # an ideograph: nothing else is left
+  | [{HIRAGANA}]++
+  | [{KATAKANA}]++
+  | \w                                                     # an ideograph, the only case left
   )
-| ['’](?:                                                  # --- begins with an apostrophe
+| ['’](?:                                                  # --- starts with an apostrophe
     (?<=[^\s(\[{{“‘'’—–\-]['’]){_CLITIC}                   # it|'s
-  | (?<!\S['’]){_CLITIC}(?!\S)                             # the same where text came split: it 's
+  | (?<!\S['’]){_CLITIC}(?!\S)                             # the same in text already split: it 's
   | (?<!\w['’])(?i:t(?=(?:is|was|were|will|would)(?!\w)))  # 't|is
   | (?<!\w['’])(?i:em|til|neath|twixt|gainst|\d0s|n['’])(?!\w)  # 'em '90s rock 'n' roll
   )
 | {point}{tail}                                            # .45
 | (?<!\w)[@\#]\d*+[^\W\d][\w{extend}]*+                    # @user #hashtag
 | [\#*]\ufe0f?\u20e3                                       # keycap: #️⃣
-| [{classes.FLAG_LETTER}]{{2}}                             # flag: 🇰🇷
-| [{emoji}] (?: [{extend}{classes.SKIN_TONE}{classes.TAG}]++  # emoji: 👍🏽 👩‍🚀
+| [{FLAG_LETTER}]{{2}}                             # flag: 🇰🇷
+| [{emoji}] (?: [{extend}{SKIN_TONE}{TAG}]++  # emoji: 👍🏽 👩‍🚀
               | (?<=\u200d)[{emoji}] )*
 | \.{{2,}}+ | -{{2,}}+ | —++ | …++ | '' | ``               # runs; Treebank quotes
-| \S                                                       # any other character alone
+| \S                                                       # any other single character
 )[{extend}]*+"""
     return re.compile(pattern, re.VERBOSE)
 
 
 def _any_of(*lists: str) -> str:
-    """Return a pattern for any one of the words of the lists."""
+    """Return a pattern that matches any word of the lists."""
     return "|".join(re.escape(word) for words in lists for word in words.split())
+
+
+_SOFT_HYPHEN = "\u00ad"
+_JOINERS = "\u200c\u200d"  # ZWNJ, ZWJ
+
+# All combining marks are in these ranges; scanning all 1.1 million code points would be slow.
+_WHERE_MARKS_OCCUR = (
+    (0x0300, 0x1E00),
+    (0x20D0, 0x2100),
+    (0x2CE0, 0x3100),
+    (0xA660, 0xAC00),
+    (0xFB00, 0xFE30),
+    (0x101F0, 0x12000),
+    (0x13430, 0x13460),
+    (0x16100, 0x17000),
+    (0x1BC90, 0x1BCB0),
+    (0x1CF00, 0x1D250),
+    (0x1DA00, 0x1E950),
+    (0xE0100, 0xE01F0),
+)
+
+
+@cache
+def _extenders() -> str:
+    """Return what attaches to the character before: combining marks, joiners, the soft hyphen."""
+    ranges: list[list[int]] = []
+    for first, past in _WHERE_MARKS_OCCUR:
+        for code in range(first, past):
+            if unicodedata.category(chr(code))[0] != "M":
+                continue
+            if ranges and ranges[-1][1] == code - 1:
+                ranges[-1][1] = code
+            else:
+                ranges.append([code, code])
+    marks = "".join(f"{chr(first)}-{chr(last)}" for first, last in ranges)
+    return f"{marks}{_JOINERS}{_SOFT_HYPHEN}"

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from relmo.config import NonNegative, Positive, Range, Settings
 from relmo.errors import ConfigError
-from relmo.nn.lstm import LstmLayer
+from relmo.nn.bilm import LstmLayer
 
 MOMENTUM = 0.95
 STEP_SIZE = 0.2

@@ -211,13 +211,7 @@ class TensorBoard:
 
 def write_record(path: Path, facts: Mapping[str, Any], world: World | None = None) -> None:
     """Write a record: the facts, versions, hardware, commit, and a checksum of all of them."""
-    versions = {
-        "relmo": relmo.__version__,
-        "python": platform.python_version(),
-        "torch": str(torch.__version__),
-        "numpy": str(np.__version__),
-    }
-    made_with = {"versions": versions, "hardware": hardware(world or World()), "commit": commit()}
+    made_with = {"versions": versions(), "hardware": hardware(world or World()), "commit": commit()}
     record = json.loads(json.dumps({**facts, **made_with}))
     record["seal"] = checksum(record)
     with replacing(path) as temporary:
@@ -245,6 +239,16 @@ def checksum(record: Mapping[str, Any]) -> str:
     """SHA-256 of everything in a record except the checksum itself, which is its key `seal`."""
     rest = {key: value for key, value in record.items() if key != "seal"}
     return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
+
+
+def versions() -> dict[str, str]:
+    """Versions of relmo and what it runs on."""
+    return {
+        "relmo": relmo.__version__,
+        "python": platform.python_version(),
+        "torch": str(torch.__version__),
+        "numpy": str(np.__version__),
+    }
 
 
 def hardware(world: World) -> str:

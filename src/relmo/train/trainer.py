@@ -324,4 +324,4 @@ def check_whole(settings: object, least: Mapping[str, int]) -> None:
     for name, bound in least.items():
         value = getattr(settings, name)
         if not isinstance(value, int) or isinstance(value, bool) or value < bound:
-            raise ConfigError(f"{name} must be an integer ≥ {bound}, got {value!r}")
+            raise ConfigError(f"{name} is {value!r}; a whole number from {bound} on is needed")

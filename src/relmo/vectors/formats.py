@@ -1,47 +1,80 @@
-"""The formats vectors are kept in, and how one is chosen: by the suffix of the output.
+"""Records, and the formats they are written in: `find_format` chooses one by suffix.
 
-To add one, write a module with the function that `Format` asks for and name it in FORMATS. Its
-heavy imports stay at its own top: a module is loaded only when its suffix is asked for.
+npz and JSON lines are here; HDF5 and Parquet have modules of their own, which are imported only if
+their suffix is used. To add a format, write a function like `write_npz` and add it to FORMATS.
 """
 
 from __future__ import annotations
 
 import json
+import zipfile
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Protocol, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
-from relmo.errors import ConfigError, need_extra
+import numpy as np
+
+from relmo.errors import ConfigError, OutputError, need_extra
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import Mapping, Sequence
 
-    from relmo.vectors.record import Record
+    from numpy.typing import NDArray
 
 FORMATS = {
-    ".h5": "relmo.vectors.hdf5",
-    ".hdf5": "relmo.vectors.hdf5",
-    ".npz": "relmo.vectors.npz",
-    ".parquet": "relmo.vectors.parquet",
-    ".jsonl": "relmo.vectors.jsonl",
+    ".h5": "relmo.vectors.hdf5:write_hdf5",
+    ".hdf5": "relmo.vectors.hdf5:write_hdf5",
+    ".npz": "relmo.vectors.formats:write_npz",
+    ".parquet": "relmo.vectors.parquet:write_parquet",
+    ".jsonl": "relmo.vectors.formats:write_jsonl",
 }
-"""Suffix -> module."""
+"""Suffix -> module:function."""
 
 EXTRAS = {".parquet": "parquet"}
-"""Suffix -> the optional dependency it needs."""
+"""Suffix -> the optional dependency that it needs."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Record:
+    """One input line, its tokens and their vectors."""
+
+    line: int
+    """The line's number in the input, counted from 0."""
+    text: str
+    """The line as it was read. It may contain lone surrogates."""
+    tokens: Sequence[str]
+    """T tokens; T may be 0."""
+    vectors: NDArray[np.floating[Any]]
+    """(layers, T, D), or (T, D) for a single layer; float32 or float16."""
+
+    def __post_init__(self) -> None:
+        shape, dtype = self.vectors.shape, self.vectors.dtype
+        if dtype not in (np.float32, np.float16):
+            raise OutputError(f"line {self.line}: vectors must be float32 or float16, got {dtype}")
+        if len(shape) not in (2, 3) or shape[-2] != len(self.tokens):
+            raise OutputError(
+                f"line {self.line}: vectors for {len(self.tokens)} tokens must have the shape "
+                f"(layers, T, D) or (T, D), got {shape}"
+            )
+
+    @property
+    def layers(self) -> NDArray[np.floating[Any]]:
+        """The vectors with a layer axis: (layers, T, D); a single layer is (1, T, D)."""
+        return self.vectors if self.vectors.ndim == 3 else self.vectors[np.newaxis]
 
 
 @dataclass(frozen=True, slots=True)
-class About:
-    """What a file of vectors says about itself, where its format has a place for that."""
+class VectorFileInfo:
+    """What a vector file says about itself, if its format has a place for that."""
 
     fingerprint: Mapping[str, object]
-    """What made the vectors: model, layers, tokenizer and the like, as JSON can hold it."""
+    """What the vectors were computed with: model, layers, tokenizer and so on, as JSON."""
     layer_labels: Sequence[int]
     """The number of each layer of a record, in order; -1 is the mean of all layers."""
     num_lines: int
-    """Lines of the input up to the last record. Parquet holds no row for an empty line."""
+    """Lines of the input up to the last record. Parquet has no rows for an empty line."""
 
     @property
     def fingerprint_json(self) -> str:
@@ -49,30 +82,97 @@ class About:
         return json.dumps(self.fingerprint)
 
 
-class Format(Protocol):
-    """What a format's module offers."""
+WriteVectors = Callable[[Iterable[Record], VectorFileInfo, Path], None]
+"""A format: writes a whole file at the path, with a bounded number of records in memory.
 
-    def write(self, records: Iterable[Record], about: About, path: Path) -> None:
-        """Write a whole file at path, holding a bounded part of the records in memory.
-
-        Records come in line order. Errors of the disk leave as OSError; the caller deletes what
-        was half written.
-        """
+Records come in line order. Disk errors are raised as OSError; the caller deletes the partial file.
+"""
 
 
-def find_format(path: Path) -> Format:
-    """The format for this path, ready to write.
+def find_format(path: Path) -> WriteVectors:
+    """The function that writes the format of this path's suffix.
 
     Raises:
-        ConfigError: The suffix is not known.
+        ConfigError: The suffix is unknown.
         MissingExtra: The format needs a package that is not installed.
     """
     suffix = path.suffix.lower()
     if suffix not in FORMATS:
         raise ConfigError(
-            f"{path}: no format for the suffix {suffix!r}; the output must end in "
-            f"one of {', '.join(FORMATS)}"
+            f"{path}: unknown suffix {suffix!r}; the output must end in {', '.join(FORMATS)}"
         )
     if suffix in EXTRAS:
         need_extra(EXTRAS[suffix])
-    return cast("Format", import_module(FORMATS[suffix]))
+    module, _, name = FORMATS[suffix].partition(":")
+    return cast("WriteVectors", getattr(import_module(module), name))
+
+
+def write_npz(records: Iterable[Record], info: VectorFileInfo, path: Path) -> None:
+    """npz: one array per line under the key `str(line)`, for `numpy.load` without pickle.
+
+    Only one array is in memory at a time. zipfile keeps some 350 bytes per line for the table at
+    the end of the archive. npz has no place for what `info` says.
+    """
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
+        for record in records:
+            # A bare ZipInfo has no time of day: the same vectors give the same bytes.
+            entry = zipfile.ZipInfo(f"{record.line}.npy")
+            with archive.open(entry, "w", force_zip64=True) as file:
+                np.lib.format.write_array(file, record.vectors, allow_pickle=False)
+
+
+_DIGITS = {2: (3, 4, 5), 4: (6, 7, 8, 9)}
+"""Bytes of a number -> how many digits to try: every decimal of the first length survives being
+stored in it, and the last length distinguishes any two numbers."""
+
+_POWERS = 10.0 ** np.arange(23)
+"""The powers of ten that float64 represents exactly."""
+
+
+def write_jsonl(records: Iterable[Record], info: VectorFileInfo, path: Path) -> None:
+    """JSON lines: {"line": 0, "tokens": [...], "layers": [[[...]]]}, one object per input line.
+
+    `layers` is always a list of layers, even for one. Numbers have the fewest digits that read back
+    as the same float32 (float16); magnitudes below 1e-13 or above 1e27 have as many as are always
+    enough. NaN and infinity, which JSON lacks, are written as Python's json does. The format has no
+    place for what `info` says.
+    """
+    with path.open("w", encoding="ascii", newline="\n") as file:
+        for record in records:
+            tokens = json.dumps(record.tokens)  # ASCII: lone surrogates and odd line ends survive
+            file.write(f'{{"line": {record.line}, "tokens": {tokens}, "layers": ')
+            file.write(_print_array(record.layers))
+            file.write("}\n")
+
+
+def _print_array(layers: NDArray[np.floating[Any]]) -> str:
+    """(layers, T, D) as JSON."""
+    short = shortest(layers)
+    if not np.isfinite(short).all() or np.any(np.signbit(short) & (short == 0)):
+        return json.dumps(short.tolist())  # slower; %g would lose the sign of -0.0
+    row = f"[{','.join(['%.9g'] * layers.shape[-1])}]"
+    printed = (",".join([row % tuple(vector) for vector in layer]) for layer in short.tolist())
+    return f"[{','.join([f'[{layer}]' for layer in printed])}]"
+
+
+def shortest(values: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
+    """Each value as the float64 with the fewest decimal digits that rounds to that value.
+
+    Each number of digits is tried on all values at once: scale to an integer with that many digits,
+    round, scale back. Within the exact powers of ten both scalings are exact enough that the result
+    is the float64 nearest to the decimal, which then prints as that decimal.
+    """
+    wide = values.astype(np.float64)
+    size = np.abs(wide)
+    exponent = np.zeros(values.shape, np.int64)
+    left = (size >= 1e-13) & (size < 1e27)
+    exponent[left] = np.floor(np.log10(size[left]))
+    short = wide.copy()
+    for digits in _DIGITS[values.dtype.itemsize]:
+        places = digits - 1 - exponent
+        up, down = _POWERS[np.maximum(places, 0)], _POWERS[np.maximum(-places, 0)]
+        rounded = np.rint(wide * up / down) / up * down
+        fits = left & (rounded.astype(values.dtype) == values)
+        short[fits] = rounded[fits]
+        left &= ~fits
+    return short

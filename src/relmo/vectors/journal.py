@@ -1,8 +1,16 @@
-"""The unfinished run: every record made so far, on disk, safe against a crash at any moment.
+r"""The journal of an unfinished run: every record so far, on disk, safe against a crash.
 
-Records are appended in line order and nothing is ever changed in place, so a crash can only tear
-the end. Opening a journal again checks every entry and cuts it where the first damage stands; what
-is left is as if the run had stopped there. The bytes are laid out in `entries.py`.
+Records are appended in line order and nothing is changed in place, so a crash can only damage the
+end. Opening a journal again checks every entry and truncates it at the first damaged one; the rest
+is as if the run had stopped there. The file:
+
+    header    b"RELMOJ1\n", length and CRC32 of a JSON object, the object: what the run is
+    entry     head, the record's text, tokens, shape and dtype as JSON, the vectors' raw bytes
+    head      b"LINE", line, CRC32 of the text, lengths of the JSON and of the vectors,
+              CRC32 of these two together, CRC32 of the head so far
+
+All numbers are little-endian. A head has a checksum of its own so that its lengths can be trusted:
+a reader may skip the vectors, and never reads far because of a damaged number.
 """
 
 from __future__ import annotations
@@ -10,49 +18,60 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import struct
 import sys
 import time
-from typing import TYPE_CHECKING
+import zlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from relmo.errors import OutputError
 from relmo.files import explain, sync_folder
-from relmo.vectors import entries
-from relmo.vectors.lock import open_locked
+from relmo.vectors.formats import Record
+
+if sys.platform != "win32":
+    import fcntl
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from io import BufferedReader
+    from io import BufferedReader, FileIO
     from pathlib import Path
-
-    from relmo.vectors.record import Record
 
 SYNC_BYTES = 64 * 2**20
 SYNC_SECONDS = 5.0
-"""What a power cut can cost: the records appended within either bound. A killed process loses
+"""A power cut costs at most the records appended within either limit. A killed process loses
 nothing that was appended."""
+
+MAGIC = b"RELMOJ1\n"
+_HEADER = struct.Struct("<8sII")
+_HEAD = struct.Struct("<4sQIIQI")
+_CRC = struct.Struct("<I")
+_CHUNK = 1 << 20
 
 
 class Journal:
-    """Records on their way, held by one process at a time.
+    """The records of a run, open in one process at a time.
 
     Args:
         path: The journal's file.
-        run: What the run is, as JSON can hold it. A journal of another run is not resumed.
+        run: What the run is, as JSON. A journal of another run is not resumed.
         resume: Keep the records of an earlier run; without it, finding some is an error.
     """
 
     num_records = 0
     next_line = 0
-    """The line after the last record: the first that is not done."""
+    """The line after the last record: the first line that is not done."""
 
     def __init__(self, path: Path, run: Mapping[str, object], *, resume: bool) -> None:
         self.path = path
         self._unsynced, self._synced_at = 0, time.monotonic()
-        self._heads: Iterator[entries.Head] = iter(())
-        with explain(path, "choose a folder that exists and can be written to"):
+        self._heads: Iterator[EntryHead] = iter(())
+        with explain(path, "choose a folder that exists and is writable"):
             self._file = open_locked(path)
         try:
-            with explain(path, "free space and run again"):
+            with explain(path, "free some disk space and run again"):
                 self._start(run, resume)
         except BaseException:
             self._file.close()
@@ -60,35 +79,36 @@ class Journal:
         self._unchecked = next(self._heads, None)
 
     def is_done(self, line: int, text: str) -> bool:
-        """Whether the run has passed this line. Ask line by line, in order.
+        """Whether the run has passed this line. Ask about every line, in order.
 
         Raises:
-            OutputError: The line's vectors were made from another text, or a line was left out
-                that has vectors: the input has changed.
+            OutputError: The input has changed: the vectors of the line are those of another text,
+                or a line that has vectors was skipped.
         """
         head = self._unchecked
-        if head is None or head.line > line:  # new, or passed over by the earlier run
+        if head is None or head.line > line:  # new, or skipped by the earlier run
             return line < self.next_line
-        if head.line < line or head.text_crc != entries.text_checksum(text):
+        if head.line < line or head.text_crc != text_checksum(text):
             raise OutputError(
-                f"{self.path}: the input has changed: line {head.line} (counted from 0) is not "
-                "what its vectors were made from; resume with the same input, or delete it to "
-                "start again"
+                f"{self.path}: the input has changed: line {head.line} (counted from 0) differs "
+                "from the text its vectors were computed from; resume with the same input, or "
+                "delete this file to start over"
             )
         self._unchecked = next(self._heads, None)
         return True
 
     def append(self, record: Record) -> None:
-        """Add a record. Once this returns, the death of the process does not lose it."""
+        """Add a record. Once this returns, a killed process does not lose it."""
         if record.line < self.next_line:
             raise OutputError(
                 f"line {record.line} came after line {self.next_line - 1}; append in line order"
             )
-        with explain(self.path, f"free space, then resume: {self.num_records} lines are safe"):
-            self._write(*entries.pack(record))
+        with explain(self.path, f"free some space, then resume: {self.num_records} lines are safe"):
+            self._write(*pack_entry(record))
             self.num_records += 1
             self.next_line = record.line + 1
-            self._sync_if_due()
+            if self._unsynced >= SYNC_BYTES or time.monotonic() - self._synced_at >= SYNC_SECONDS:
+                self.sync()
 
     def all_checked(self) -> None:
         """Raise OutputError unless `is_done` was asked about every line of the earlier run."""
@@ -96,20 +116,20 @@ class Journal:
             raise OutputError(
                 f"{self.path}: the input has changed: it ended before line "
                 f"{self._unchecked.line} (counted from 0), which has vectors; resume with the "
-                "same input, or delete it to start again"
+                "same input, or delete this file to start over"
             )
 
     def records(self) -> Iterator[Record]:
-        """Every record, one at a time, each checked against its checksum."""
+        """Every record, one at a time, verified by its checksum."""
         with self.path.open("rb") as file:
-            entries.read_opening(file)
-            for done in range(self.num_records):
-                head = entries.read_head(file)
-                record = None if head is None else entries.read_record(file, head)
+            read_header(file)
+            for number in range(self.num_records):
+                head = read_head(file)
+                record = None if head is None else read_record(file, head)
                 if record is None:
                     raise OutputError(
-                        f"{self.path}: record {done} was damaged on the disk; resume: it and "
-                        "those after it are made again"
+                        f"{self.path}: record {number} was damaged on disk; resume to compute it "
+                        "and those after it again"
                     )
                 yield record
 
@@ -119,20 +139,20 @@ class Journal:
         self._unsynced, self._synced_at = 0, time.monotonic()
 
     def remove(self) -> None:
-        """Delete the journal: its records are elsewhere now, or there are none."""
+        """Delete the journal: its records are in the output now, or it has none."""
         if sys.platform == "win32":
-            self._file.close()  # an open file cannot be deleted there; here the lock must hold
+            self._file.close()  # an open file cannot be deleted there; elsewhere keep the lock
         self.path.unlink(missing_ok=True)
         self._file.close()
 
     def close(self) -> None:
-        """Let go of the journal. With records it stays to be resumed; empty, it is deleted."""
+        """Close the journal. With records it stays and can be resumed; empty, it is deleted."""
         if self._file.closed:
             return
         if self.num_records == 0:
             self.remove()
             return
-        with explain(self.path, "the last lines may be lost; resume makes them again"):
+        with explain(self.path, "the last lines may be lost; resume computes them again"):
             try:
                 self.sync()
             finally:
@@ -141,47 +161,52 @@ class Journal:
     def _start(self, run: Mapping[str, object], resume: bool) -> None:
         with self.path.open("rb") as file:
             try:
-                found = entries.read_opening(file)
+                found = read_header(file)
             except ValueError as error:
                 raise OutputError(
-                    f"{self.path}: this file is in the way and is not a journal of this version "
-                    "of relmo; move it, or choose another output"
+                    f"{self.path}: this file exists and is not a journal of this version of "
+                    "relmo; move it, or choose another output"
                 ) from error
             if found is not None and resume:
-                self._take_up(file, found, run)
+                self._resume(file, found, json.loads(json.dumps(run)))
                 return
-            if found is not None and (
-                done := sum(1 for _ in entries.read_heads(file, check=False))
-            ):
+            if found is not None and (done := sum(1 for _ in read_heads(file, check=False))):
                 raise OutputError(
-                    f"{self.path} holds {done} lines of an interrupted run; go on with it "
-                    "(resume), or delete it to start again"
+                    f"{self.path} contains {done} lines of an interrupted run; resume it, or "
+                    "delete this file to start over"
                 )
         self._file.truncate(0)
-        self._write(entries.pack_opening(run))
+        self._write(pack_header(run))
         self.sync()
         sync_folder(self.path.parent)
 
-    def _take_up(
-        self, file: BufferedReader, found: dict[str, object], run: Mapping[str, object]
-    ) -> None:
-        """Keep the whole records of an earlier run, cut what a crash tore."""
-        _compare(self.path, found, json.loads(json.dumps(run)))
+    def _resume(self, file: BufferedReader, found: dict[str, Any], run: dict[str, Any]) -> None:
+        """Keep the complete records of an earlier run; drop what a crash left incomplete."""
+        differing = [
+            f"{name} was {found.get(name)!r}, now {run.get(name)!r}"
+            for name in sorted(found.keys() | run.keys())
+            if found.get(name) != run.get(name)
+        ]
+        if differing:
+            raise OutputError(
+                f"{self.path} is from a run with other settings: {'; '.join(differing)}; "
+                "resume with the same settings, or delete this file to start over"
+            )
         first = end = file.tell()
-        for head in entries.read_heads(file, check=True):
+        for head in read_heads(file, check=True):
             end = file.tell()
             self.num_records += 1
             self.next_line = head.line + 1
         self._file.truncate(end)
-        self._heads = self._read_heads(first)
+        self._heads = self._heads_from(first)
 
-    def _read_heads(self, first: int) -> Iterator[entries.Head]:
+    def _heads_from(self, first: int) -> Iterator[EntryHead]:
         with self.path.open("rb") as file:
             file.seek(first)
-            yield from entries.read_heads(file, check=False)
+            yield from read_heads(file, check=False)
 
     def _write(self, *pieces: bytes | memoryview) -> None:
-        """Write all pieces or, as far as the file system lets us, nothing."""
+        """Write all pieces or, as far as the file system allows, nothing."""
         end = os.fstat(self._file.fileno()).st_size
         try:
             for piece in pieces:
@@ -194,20 +219,154 @@ class Journal:
             raise
         self._unsynced += sum(memoryview(piece).nbytes for piece in pieces)
 
-    def _sync_if_due(self) -> None:
-        if self._unsynced >= SYNC_BYTES or time.monotonic() - self._synced_at >= SYNC_SECONDS:
-            self.sync()
+
+# --- the bytes of a journal
 
 
-def _compare(path: Path, found: Mapping[str, object], wanted: Mapping[str, object]) -> None:
-    """Raise OutputError naming every field in which two runs differ."""
-    differing = [
-        f"{name} was {found.get(name)!r}, now {wanted.get(name)!r}"
-        for name in sorted(found.keys() | wanted.keys())
-        if found.get(name) != wanted.get(name)
-    ]
-    if differing:
-        raise OutputError(
-            f"{path} is from a run with other settings: {'; '.join(differing)}; "
-            "resume with the settings it had, or delete it to start again"
+@dataclass(frozen=True, slots=True)
+class EntryHead:
+    """What an entry says before its payload."""
+
+    line: int
+    text_crc: int
+    meta_length: int
+    data_length: int
+    crc: int
+
+    @property
+    def length(self) -> int:
+        """Bytes of the payload: the JSON and the vectors."""
+        return self.meta_length + self.data_length
+
+
+def text_checksum(text: str) -> int:
+    """The CRC32 by which a line is recognized."""
+    return zlib.crc32(_encode(text))
+
+
+def pack_header(run: Mapping[str, object]) -> bytes:
+    """The first bytes of a journal."""
+    body = _encode(json.dumps(run))
+    return _HEADER.pack(MAGIC, len(body), zlib.crc32(body)) + body
+
+
+def read_header(file: BufferedReader) -> dict[str, Any] | None:
+    """What the run is, leaving the file at the first entry; None if the header is incomplete.
+
+    Raises:
+        ValueError: This is not a journal.
+    """
+    start = file.read(_HEADER.size)
+    if start[: len(MAGIC)] != MAGIC[: len(start)]:
+        raise ValueError("not a journal")
+    if len(start) < _HEADER.size:
+        return None
+    _, length, crc = _HEADER.unpack(start)
+    body = file.read(length)
+    if len(body) < length or zlib.crc32(body) != crc:
+        return None
+    run: dict[str, Any] = json.loads(body)
+    return run
+
+
+def pack_entry(record: Record) -> tuple[bytes, memoryview]:
+    """The two pieces of an entry: head and JSON, then the vectors' bytes."""
+    vectors = np.ascontiguousarray(record.vectors)
+    data = vectors.reshape(-1).view(np.uint8).data
+    meta = _encode(
+        json.dumps(
+            [record.text, list(record.tokens), vectors.shape, vectors.dtype.str],
+            ensure_ascii=False,  # escapes would join two lone surrogates into one character
         )
+    )
+    crc = zlib.crc32(data, zlib.crc32(meta))
+    head = _HEAD.pack(b"LINE", record.line, text_checksum(record.text), len(meta), data.nbytes, crc)
+    return head + _CRC.pack(zlib.crc32(head)) + meta, data
+
+
+def read_head(file: BufferedReader) -> EntryHead | None:
+    """The next entry's head, leaving the file at its payload; None if it is incomplete."""
+    packed = file.read(_HEAD.size + _CRC.size)
+    if len(packed) < _HEAD.size + _CRC.size:
+        return None
+    mark, *fields = _HEAD.unpack_from(packed)
+    (head_crc,) = _CRC.unpack_from(packed, _HEAD.size)
+    if mark != b"LINE" or zlib.crc32(packed[: _HEAD.size]) != head_crc:
+        return None
+    return EntryHead(*fields)
+
+
+def read_heads(file: BufferedReader, *, check: bool) -> Iterator[EntryHead]:
+    """The heads of the complete entries from here on, leaving the file after each payload.
+
+    With `check` the payloads are verified, up to the first damaged one; otherwise skipped.
+    """
+    size = os.fstat(file.fileno()).st_size
+    while (head := read_head(file)) is not None:
+        end = file.tell() + head.length
+        if end > size or (check and not _is_whole(file, head)):
+            return
+        file.seek(end)
+        yield head
+
+
+def read_record(file: BufferedReader, head: EntryHead) -> Record | None:
+    """The record of a head just read, leaving the file after it; None if it is damaged."""
+    meta = file.read(head.meta_length)
+    data = np.empty(head.data_length, np.uint8)
+    if file.readinto(data.data) != data.size:
+        return None
+    if zlib.crc32(data.data, zlib.crc32(meta)) != head.crc:
+        return None
+    text, tokens, shape, dtype = json.loads(meta.decode("utf-8", "surrogatepass"))
+    return Record(head.line, text, tokens, data.view(dtype).reshape(shape))
+
+
+def _is_whole(file: BufferedReader, head: EntryHead) -> bool:
+    """Whether the payload is complete and undamaged; leaves the file after it."""
+    crc, left = 0, head.length
+    while left > 0:
+        chunk = file.read(min(left, _CHUNK))
+        if not chunk:
+            return False
+        crc, left = zlib.crc32(chunk, crc), left - len(chunk)
+    return crc == head.crc
+
+
+def _encode(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+# --- one process at a time
+
+
+def open_locked(path: Path) -> FileIO:
+    """Open the file for appending, unbuffered and locked; create it if it does not exist.
+
+    Raises:
+        OutputError: Another process has locked it.
+    """
+    while True:
+        file = path.open("ab", buffering=0)
+        try:
+            _lock(file, path)
+            with contextlib.suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(file.fileno()), path.stat()):
+                    return file
+        except BaseException:
+            file.close()
+            raise
+        file.close()  # its owner deleted it between our opening and our locking: try again
+
+
+def _lock(file: FileIO, path: Path) -> None:
+    if sys.platform == "win32":
+        return
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise OutputError(
+            f"{path}: another process is writing it; wait until it ends, or choose another output"
+        ) from error
+    except OSError:
+        pass  # some network file systems have no locks: there the user must keep runs apart

@@ -1,12 +1,12 @@
 """Parquet: one row per token and layer, with columns line, position, token, layer, vector.
 
 Rows are sorted by line, position, layer. `layer` is the layer's number; -1 is the mean of all.
-`vector` is a plain list of float32, which every reader knows: lists of fixed size and float16 read
-differently, or not at all, in some; float16 vectors lose nothing by it. Lone surrogates in a token
-become U+FFFD, as Parquet holds Unicode only.
+`vector` is a plain list of float32, which every reader supports; some read fixed-size lists and
+float16 differently or not at all. float16 vectors lose nothing. Lone surrogates in a token become
+U+FFFD, because Parquet stores valid Unicode only.
 
-An empty line has no row. The schema's metadata holds `relmo.num_lines`, so that it can be missed,
-and `relmo.fingerprint`.
+An empty line has no row. The schema's metadata contains `relmo.num_lines`, so that empty lines can
+be counted, and `relmo.fingerprint`.
 """
 
 from __future__ import annotations
@@ -22,20 +22,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-    from relmo.vectors.formats import About
-    from relmo.vectors.record import Record
+    from relmo.vectors.formats import Record, VectorFileInfo
 
 GROUP_ROWS = 65_536
 GROUP_BYTES = 16 * 2**20
-"""A row group ends with the record that reaches either: so much is in memory at a time."""
+"""A row group ends with the record that reaches either limit, which bounds the memory."""
 
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _SMALL_COLUMNS = ["line", "position", "token", "layer"]
 
 
-def write(records: Iterable[Record], about: About, path: Path) -> None:
+def write_parquet(records: Iterable[Record], info: VectorFileInfo, path: Path) -> None:
     """Write one row per token and layer, in row groups of bounded size."""
-    schema = _schema(about)
+    schema = _schema(info)
     with (
         path.open("wb") as file,
         pq.ParquetWriter(
@@ -46,10 +45,10 @@ def write(records: Iterable[Record], about: About, path: Path) -> None:
         ) as writer,
     ):
         for group in _groups(records):
-            writer.write_table(_rows(group, about, schema))
+            writer.write_table(_rows(group, info, schema))
 
 
-def _schema(about: About) -> pa.Schema:
+def _schema(info: VectorFileInfo) -> pa.Schema:
     columns = [
         ("line", pa.int64()),
         ("position", pa.int32()),
@@ -58,14 +57,14 @@ def _schema(about: About) -> pa.Schema:
         ("vector", pa.list_(pa.float32())),
     ]
     metadata = {
-        "relmo.num_lines": str(about.num_lines),
-        "relmo.fingerprint": about.fingerprint_json,
+        "relmo.num_lines": str(info.num_lines),
+        "relmo.fingerprint": info.fingerprint_json,
     }
     return pa.schema([pa.field(*column, nullable=False) for column in columns], metadata)
 
 
 def _groups(records: Iterable[Record]) -> Iterator[list[Record]]:
-    """Records gathered until their rows are worth a row group."""
+    """Collect records until they fill a row group."""
     group: list[Record] = []
     num_rows = num_bytes = 0
     for record in records:
@@ -81,8 +80,8 @@ def _groups(records: Iterable[Record]) -> Iterator[list[Record]]:
         yield group
 
 
-def _rows(group: list[Record], about: About, schema: pa.Schema) -> pa.Table:
-    """The rows of some records: every token, each with all its layers."""
+def _rows(group: list[Record], info: VectorFileInfo, schema: pa.Schema) -> pa.Table:
+    """The rows of some records: every token with all its layers."""
     num_layers, _, D = group[0].layers.shape
     lengths = [len(record.tokens) for record in group]
     positions = np.concatenate([np.arange(T, dtype=np.int32) for T in lengths])
@@ -95,7 +94,7 @@ def _rows(group: list[Record], about: About, schema: pa.Schema) -> pa.Table:
         pa.array(np.repeat([record.line for record in group], lengths)[token_of_row]),
         pa.array(positions[token_of_row]),
         pa.array(tokens, pa.string()).take(pa.array(token_of_row)),
-        pa.array(np.tile(np.array(about.layer_labels, np.int16), len(tokens))),
+        pa.array(np.tile(np.array(info.layer_labels, np.int16), len(tokens))),
         pa.ListArray.from_arrays(offsets, pa.array(vectors.reshape(-1))),
     ]
     return pa.Table.from_arrays(columns, schema=schema)

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from relmo.errors import OutputError, WeightError
 from relmo.files import explain, make_folder, read_json, replacing_folder, write_json
-from relmo.vectors.lock import open_locked
+from relmo.vectors.journal import open_locked
 
 Table = NDArray[np.float16]
 TABLE, META = "layers.npy", "meta.json"

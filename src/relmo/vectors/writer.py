@@ -1,4 +1,4 @@
-"""VectorWriter: records in, one file of vectors out, whatever happens in between.
+"""VectorWriter: records in, one vector file out, whatever happens in between.
 
     with VectorWriter("out.h5", fingerprint, layer_labels=[0, 1, 2], resume=True) as writer:
         for line, text in enumerate(lines):
@@ -6,9 +6,9 @@
                 writer.append(Record(line, text, tokens, vectors))
         writer.finish()
 
-Records are kept in a journal, `out.h5.partial`. `finish` turns it into the output: written beside
-it as `out.h5.tmp`, then renamed. So the output is whole or absent (or the old one), and after a
-crash at any moment the same call with `resume` takes the run up where it stopped.
+Records are kept in a journal, `out.h5.partial`. `finish` turns it into the output, which is written
+as `out.h5.tmp` and then renamed. So the output is complete or absent (or the old one), and after a
+crash at any moment the same call with `resume` continues where the run stopped.
 """
 
 from __future__ import annotations
@@ -18,31 +18,31 @@ from typing import TYPE_CHECKING, Self
 
 from relmo.errors import ConfigError, OutputError
 from relmo.files import replacing
-from relmo.vectors.formats import About, Format, find_format
+from relmo.vectors.formats import VectorFileInfo, WriteVectors, find_format
 from relmo.vectors.journal import Journal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from relmo.vectors.record import Record
+    from relmo.vectors.formats import Record
 
 
 class VectorWriter:
-    """Writes a file of vectors, line by line.
+    """Writes a vector file, line by line.
 
-    Everything that can be known to fail is checked before any work: the suffix, the format's
-    extra, the folder, another process at the same output.
+    Everything that is known to fail is checked before any work: the suffix, the format's extra, the
+    folder, another process that writes the same output.
 
     Args:
         path: The output; its suffix chooses the format.
-        fingerprint: What makes the vectors (model, layers, tokenizer, …), as JSON can hold it.
-            A run is resumed only with the fingerprint it began with.
+        fingerprint: What the vectors are computed with (model, layers, tokenizer, …), as JSON.
+            A run can only be resumed with the fingerprint it started with.
         layer_labels: The number of each layer of a record, in order; [-1] for the mean.
-        resume: Take up the journal of an earlier run, if there is one; without it, a journal with
-            records is an error, since hours of work may be in it.
+        resume: Continue the journal of an earlier run, if there is one; without it, a journal with
+            records is an error, because it may contain hours of work.
 
     Raises:
-        OutputError: The output cannot be written, or the journal is of another run.
+        OutputError: The output cannot be written, or the journal belongs to another run.
         MissingExtra: The format needs a package that is not installed.
     """
 
@@ -55,7 +55,7 @@ class VectorWriter:
         resume: bool = False,
     ) -> None:
         self.path = Path(path)
-        self._format = check_output(self.path)
+        self._write = check_output(self.path)
         self._fingerprint, self._labels = fingerprint, list(layer_labels)
         self._width = 0
         run = {**fingerprint, "layer_labels": self._labels}
@@ -64,41 +64,47 @@ class VectorWriter:
 
     @property
     def done(self) -> int:
-        """Records in the journal: those taken up and those appended."""
+        """The number of records in the journal: those of an earlier run and those appended."""
         return self._journal.num_records
 
     def is_done(self, line: int, text: str) -> bool:
         """Whether the run has passed this line. Ask about every line, in order.
 
-        A line before the last record that has none itself was left out by the earlier run, and is
-        passed too.
+        A line without a record that comes before the last record was skipped by the earlier run;
+        it counts as done.
 
         Raises:
-            OutputError: The input is not the one the earlier run read.
+            OutputError: The input differs from what the earlier run read.
         """
         return self._journal.is_done(line, text)
 
     def append(self, record: Record) -> None:
-        """Add the next record. Lines may be left out but not go back."""
-        self._check_shape(record)
+        """Add the next record. Lines may be skipped but must not go back."""
+        num_layers, _, D = record.layers.shape
+        self._width = self._width or D
+        if (num_layers, D) != (len(self._labels), self._width):  # formats would fail at the end
+            raise OutputError(
+                f"line {record.line}: expected {len(self._labels)} layers ({self._labels}) of "
+                f"width {self._width} like the others, got {num_layers} of width {D}"
+            )
         self._journal.append(record)
 
     def finish(self, progress: Callable[[int], object] | None = None) -> None:
         """Turn the journal into the output and delete it.
 
         Args:
-            progress: Called with the number of records written so far, after each.
+            progress: Called after each record with the number of records written so far.
         """
         self._journal.all_checked()
-        about = About(self._fingerprint, self._labels, self._journal.next_line)
-        advice = f"mend that and resume; nothing is lost, {self._journal.path} holds the vectors"
+        info = VectorFileInfo(self._fingerprint, self._labels, self._journal.next_line)
+        advice = f"fix that and resume; nothing is lost, the vectors are in {self._journal.path}"
         with replacing(self.path, advice) as temporary:
             self._journal.sync()
-            self._format.write(self._records(progress), about, temporary)
+            self._write(self._records(progress), info, temporary)
         self._journal.remove()
 
     def close(self) -> None:
-        """Let go. Without `finish` the journal stays to be resumed, unless it has no records."""
+        """Close the journal. Without `finish` it can be resumed; without records it is deleted."""
         self._journal.close()
 
     def __enter__(self) -> Self:
@@ -107,16 +113,6 @@ class VectorWriter:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def _check_shape(self, record: Record) -> None:
-        """Refuse now what a format could only refuse at the end."""
-        num_layers, _, D = record.layers.shape
-        self._width = self._width or D
-        if (num_layers, D) != (len(self._labels), self._width):
-            raise OutputError(
-                f"line {record.line}: {num_layers} layers of width {D} came; this output holds "
-                f"{len(self._labels)} ({self._labels}) of width {self._width}"
-            )
-
     def _records(self, progress: Callable[[int], object] | None) -> Iterator[Record]:
         for count, record in enumerate(self._journal.records(), start=1):
             yield record
@@ -124,16 +120,16 @@ class VectorWriter:
                 progress(count)
 
 
-def check_output(path: Path) -> Format:
-    """The format of an output that can be written there; else an error, before any work.
+def check_output(path: Path) -> WriteVectors:
+    """The format's writer for an output path; raises before any work if it cannot be used.
 
     Raises:
-        ConfigError: The suffix names no format, or the place is a folder, or in none.
+        ConfigError: The suffix is unknown, or the path is a folder, or its folder does not exist.
         MissingExtra: The format needs a package that is not installed.
     """
     found = find_format(path)
     if path.is_dir():
-        raise ConfigError(f"{path} is a folder; give the name of a file")
+        raise ConfigError(f"{path} is a folder; give a file name")
     if not path.parent.is_dir():
-        raise ConfigError(f"{path.parent} is not a folder; make it, or choose another output")
+        raise ConfigError(f"{path.parent} is not a folder; create it, or choose another output")
     return found

@@ -1,1 +1,1 @@
-"""How a model enters and leaves disk. Formats hold names and numeric rules; they do not compute."""
+"""Model folders in and out: one module per layout, and how a model is found by name."""

@@ -1,4 +1,4 @@
-"""A model from one layout into another, tensor by tensor; only 8-bit storage changes a number."""
+"""Convert a model from one layout to another; only 8-bit storage changes values."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from relmo.errors import ConfigError
-from relmo.weights.find import find_model, read_model
-from relmo.weights.layouts import FORMATS, by_name
+from relmo.weights.find import FORMATS, UNTRAINED, find_model, format_named, read_model
 from relmo.weights.safetensors_files import check_storage
 from relmo.weights.tensors import Storage
-from relmo.weights.untrained import UNTRAINED
 
-ROUNDED = "8-bit storage rounds the weights: vectors change a little, files are about a quarter"
+ROUNDED = "8-bit storage rounds the weights: vectors change slightly, files shrink to a quarter"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +24,10 @@ class ConvertReport:
     tensors: int
     parameters: int
     lost: tuple[str, ...]
-    """What the target does not hold, in words."""
+    """What the target does not contain, in words."""
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON holds it."""
+        """The report as JSON."""
         return asdict(self)
 
 
@@ -43,21 +41,23 @@ def convert_model(
     """Read the model at `source` and write it to the folder `target` in the format `to`.
 
     Args:
-        source: folder or name of a model, in any known layout.
-        target: folder to write.
+        source: Folder or name of a model, in any known layout.
+        target: Folder to write.
         to: "native" or "hdf5".
-        shard_mb: native: megabytes of a file of weights at most.
-        storage: native: "int8" rounds matrices to 8 bits per row.
+        shard_mb: Native only: maximum size of a weight file in megabytes.
+        storage: Native only: "int8" rounds matrices to 8 bits per row.
     """
-    writer = by_name(to)
+    writer = format_named(to)
     check_storage(storage)
     if shard_mb is not None and shard_mb < 1:
-        raise ConfigError(f"shards of {shard_mb} MB: give 1 or more")
+        raise ConfigError(f"shard_mb must be an integer ≥ 1, got {shard_mb}")
     if source != UNTRAINED and target.resolve() == find_model(source).resolve():
         raise ConfigError(f"{target}: source and target are the same folder; choose another target")
     for other in FORMATS.values():
         if other is not writer and target.is_dir() and other.detect(target):
-            raise ConfigError(f"{target} holds a model in the {other.name} format; choose another")
+            raise ConfigError(
+                f"{target} contains a model in the {other.name} format; choose another target"
+            )
     model = read_model(source)
     writer.write(target, model, None if shard_mb is None else shard_mb * 10**6, storage)
     rounded = [ROUNDED] if storage == "int8" else []

@@ -1,83 +1,163 @@
-"""Name -> model: a folder on disk, a model package installed beside relmo, or a bundled one."""
+"""Find, read and describe a model: a folder in any known layout, an installed or a bundled model.
+
+FORMATS lists the layouts of a model folder; a new one is a class like `Native` that joins it.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from contextlib import suppress
 from importlib.metadata import entry_points
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
-from relmo.errors import ModelNotFound
-from relmo.weights.layouts import detect
-from relmo.weights.tensors import ModelFiles
-from relmo.weights.untrained import UNTRAINED, untrained_model
+from relmo.config import CharCnnConfig, ElmoConfig, LstmConfig
+from relmo.errors import ConfigError, ModelNotFound, WeightError
+from relmo.files import sha256
+from relmo.nn.bilm import BiLM, initialize
+from relmo.weights.native import Native, read_config
+from relmo.weights.official_hdf5 import OfficialHdf5
+from relmo.weights.tensors import ModelFiles, ModelFormat, tensors_of
 
+FORMATS: dict[str, ModelFormat] = {each.name: each for each in (Native(), OfficialHdf5())}
 ENTRY_POINTS = "relmo.models"
 """A model package registers NAME -> MODULE in this group; the module's folder is the model's."""
 PACKAGES = {"relmo-en-base": "./models/relmo-en-base"}
-"""Our own model packages that do not come with relmo -> where a clone of relmo has them."""
+"""Our own model packages that are not part of relmo -> their folder in a clone of relmo."""
+UNTRAINED = "relmo-untrained"
+"""A model without files: the official small shapes with random weights."""
 
 
 def read_model(name: str | Path) -> ModelFiles:
-    """The model of that name or folder, in whatever layout it is."""
+    """The model with this name or folder, in whatever layout it is."""
     if name == UNTRAINED:
-        return untrained_model()
+        config = small_config()
+        return ModelFiles(config, dict(tensors_of(initialize(BiLM(config), seed=0))))
     folder = find_model(name)
     return detect(folder).read(folder)
+
+
+def small_config() -> ElmoConfig:
+    """The official small shapes: 2 x 1024 cells, width 128 per direction, one highway."""
+    return ElmoConfig(
+        name=UNTRAINED,
+        tokens=CharCnnConfig(width=128, num_highways=1),
+        lstm=LstmConfig(cell_width=1024, output_width=128),
+    )
 
 
 def find_model(name: str | Path) -> Path:
     """The folder of a model. A path wins over a name; nothing is ever downloaded."""
     if not str(name):
-        raise ModelNotFound("the model's name is empty; give a folder or the name of a model")
+        raise ModelNotFound("the model name is empty; give a folder or the name of a model")
     path = Path(name).expanduser()
-    if _holds(path.is_dir):
+    if _succeeds(path.is_dir):
         return path
     bundled = _bundled() / str(name)
-    if path.name == str(name) and _holds(bundled.is_dir):
+    if path.name == str(name) and _succeeds(bundled.is_dir):
         return bundled
     installed = _installed(str(name))
     if installed is not None:
         return installed
-    if _holds(path.is_file):
-        raise ModelNotFound(f"{path} is a file; give the folder that holds it")
+    if _succeeds(path.is_file):
+        raise ModelNotFound(f"{path} is a file; give the folder that contains it")
+    advice = "download the model's files and give their folder"
+    if name in PACKAGES:
+        advice = f"in a clone of relmo, pip install {PACKAGES[str(name)]}"
     raise ModelNotFound(
         f"no model {str(name)!r}: it is neither a folder nor an installed model (installed: "
-        f"{', '.join(known_models())}). relmo does not download: {_how_to_get(str(name))}"
+        f"{', '.join(known_models())}). relmo does not download models: {advice}"
     )
 
 
-def _holds(check: Callable[[], bool]) -> bool:
-    try:
-        return check()
-    except (OSError, ValueError):  # a name too long, or with NUL in it
-        return False
-
-
 def known_models() -> list[str]:
-    """Names that need no path."""
+    """The names that need no path."""
     bundled = [p.name for p in _bundled().iterdir() if p.is_dir()] if _bundled().is_dir() else []
     installed = [entry.name for entry in entry_points(group=ENTRY_POINTS)]
     return sorted({*bundled, *installed, UNTRAINED})
 
 
+def _succeeds(check: Callable[[], bool]) -> bool:
+    try:
+        return check()
+    except (OSError, ValueError):  # the name is too long, or contains NUL
+        return False
+
+
 def _installed(name: str) -> Path | None:
-    """The folder of a model package: found as imports find it, without importing anything."""
+    """The folder of a model package: located like an import, without importing anything."""
     for entry in entry_points(group=ENTRY_POINTS, name=name):
-        with suppress(ImportError, ValueError):  # a package that is half gone
+        with suppress(ImportError, ValueError):  # a package that was only partly removed
             spec = find_spec(entry.module)
             if spec is not None and spec.submodule_search_locations:
                 return Path(spec.submodule_search_locations[0])
     return None
 
 
-def _how_to_get(name: str) -> str:
-    if name in PACKAGES:
-        return f"in a clone of relmo, pip install {PACKAGES[name]}"
-    return "fetch the model's files and give their folder"
-
-
 def _bundled() -> Path:
     return Path(str(files("relmo"))) / "models"
+
+
+def detect(folder: Path) -> ModelFormat:
+    """The format of the model in a folder."""
+    if not folder.is_dir():
+        raise ModelNotFound(f"{folder}: no such folder; give the folder that contains the model")
+    for each in FORMATS.values():
+        if each.detect(folder):
+            return each
+    tried = "; ".join(f"{each.name}: {each.needs}" for each in FORMATS.values())
+    names = sorted(path.name for path in folder.iterdir())
+    seen = ", ".join(names[:8]) + (" …" if len(names) > 8 else "") if names else "nothing"
+    raise WeightError(f"{folder}: unknown model layout. Tried {tried}. The folder contains {seen}")
+
+
+def format_named(name: str) -> ModelFormat:
+    """The format with this name."""
+    if name not in FORMATS:
+        raise ConfigError(f"unknown format {name!r}; choose one of {', '.join(FORMATS)}")
+    return FORMATS[name]
+
+
+def describe_model(name: str | Path) -> dict[str, Any]:
+    """Sizes, training record, licence and checksums of a model, read and checked in full."""
+    model = read_model(name)
+    config = model.config
+    tokens = dataclasses.asdict(config.tokens)
+    if isinstance(config.tokens, CharCnnConfig):
+        tokens["alphabet"] = len(config.tokens.alphabet)
+    return {
+        "model": config.name or Path(name).name,
+        "layers": config.num_layers,
+        "width": config.width,
+        "parameters": sum(tensor.numel() for tensor in model.tensors.values()),
+        "tokens": tokens,
+        "lstm": dataclasses.asdict(config.lstm),
+        "tokenizer": config.tokenizer,
+        "start": config.start,
+        "licence": config.licence or "not stated",
+        "training": dict(config.training) or "not recorded",
+        **({} if name == UNTRAINED else describe_folder(find_model(name))),
+    }
+
+
+def describe_folder(folder: Path) -> dict[str, Any]:
+    """The folder and format of a model, and size and sha256 of its files.
+
+    `matches` compares the checksum with the one that was recorded when the model was written; it is
+    None if none was recorded.
+    """
+    found = detect(folder)
+    recorded = read_config(folder).files if isinstance(found, Native) else {}
+    facts = {}
+    for path in sorted(path for path in folder.iterdir() if path.is_file()):
+        checksum = sha256(path)
+        expected = recorded.get(path.name, {}).get("sha256")
+        facts[path.name] = {
+            "bytes": path.stat().st_size,
+            "sha256": checksum,
+            "matches": None if expected is None else checksum == expected,
+        }
+    return {"folder": str(folder), "format": found.name, "files": facts}

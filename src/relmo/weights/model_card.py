@@ -1,7 +1,7 @@
-"""README.md of a model folder: the model card, made from what is known of the model.
+"""The model card, README.md of a model folder, generated from what is known about the model.
 
-Every model's card has its settings and training record. A released model's has more to say: where
-its text came from, how well it predicts, what its storage costs (`Release`).
+Every card has the model's settings and training record. The card of a released model has more:
+where its text comes from, how well it predicts, what its storage costs (`Release`).
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from relmo.config import CharCnnConfig, ElmoConfig, Start
 from relmo.weights.tensors import Storage, expected_shapes
 
 LIMITS = (
-    "Its vectors mirror the text it was trained on, with that text's views and errors.",
-    "It gives vectors to words in context. It was not made to write text.",
+    "Its vectors reflect the text it was trained on, including that text's biases and errors.",
+    "It computes vectors of words in context. It is not made to generate text.",
 )
 STORED_START = (
-    "A sentence begins from a state that is stored with the weights; "
-    '`start="zero"` begins from zero, as the official ELMos do.'
+    "A sentence starts from a state that is stored with the weights; "
+    '`start="zero"` starts from zero, as the official ELMos do.'
 )
 ZERO_START = (
-    "A sentence begins from zero, as in the official ELMos: on held-out text that was better than "
+    "A sentence starts from zero, as in the official ELMos: on held-out text this was better than "
     'the mean state after a sentence, which is stored with the weights (`start="stored"`).'
 )
 
@@ -43,21 +43,21 @@ class Source:
 
 @dataclass(frozen=True, kw_only=True)
 class Release:
-    """What is known of a released model beyond its own files."""
+    """What is known about a released model beyond its own files."""
 
     language: str
     install: str
-    """How the model comes to a user, as a sentence."""
+    """How to get the model, as a sentence."""
     sources: Sequence[Source]
     texts: Mapping[str, Any]
-    """By text: `perplexity` {storage: {start: scores}} and `cosine` [{mean, minimum}], as
+    """Per text: `perplexity` {storage: {start: scores}} and `cosine` [{mean, minimum}], as
     scripts/measure_model.py writes them."""
     held_out: Mapping[str, Any] | None = None
-    """`max_copied`, `corpora` {text: counts}: as scripts/held_out.py writes them."""
+    """`max_copied`, `corpora` {text: counts}, as scripts/held_out.py writes them."""
     senses: Mapping[str, Any]
-    """`num_triples`, `percent` {reading: value}: as scripts/sense_test.py writes them."""
+    """`num_triples`, `percent` {reading: value}, as scripts/sense_test.py writes them."""
     curve: str
-    """File name of the picture beside the card."""
+    """File name of the figure next to the card."""
     limits: Sequence[str]
 
 
@@ -68,19 +68,19 @@ def model_card(
     num_bytes: int | None = None,
     release: Release | None = None,
 ) -> str:
-    """The card.
+    """The text of the card.
 
     Args:
-        config: the model's settings and training record.
-        num_words: size of the softmax, None for a model without one.
-        storage: of the weights.
-        num_bytes: of the model's files together.
-        release: what more there is to say of a released model.
+        config: The model's settings and training record.
+        num_words: Size of the softmax, None for a model without one.
+        storage: How the weights are stored.
+        num_bytes: Total size of the model's files.
+        release: More information about a released model.
     """
     parts = [
         _front_matter(config, release),
         f"# {config.name or 'ELMo'}",
-        *_what(config, release),
+        *_summary(config, release),
         "## Sizes",
         _table(("", ""), _sizes(config, num_words, storage, num_bytes)),
         *([] if release is None else ["## Data", *_data(config, release)]),
@@ -88,13 +88,13 @@ def model_card(
         *_training(config),
         *([] if release is None else _measured(release)),
         "## Limits",
-        _list(_limits(config, release)),
+        "\n".join(f"- {limit}" for limit in _limits(config, release)),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def _front_matter(config: ElmoConfig, release: Release | None) -> str:
-    """What the Hugging Face hub reads: YAML."""
+    """YAML for the Hugging Face hub."""
     lines = ["---"]
     if config.licence:
         is_id = re.fullmatch(r"[A-Za-z0-9.-]+", config.licence)
@@ -105,14 +105,14 @@ def _front_matter(config: ElmoConfig, release: Release | None) -> str:
     return "\n".join([*lines, "tags:", "- elmo", "- word-embeddings", "- language-model", "---"])
 
 
-def _what(config: ElmoConfig, release: Release | None) -> list[str]:
+def _summary(config: ElmoConfig, release: Release | None) -> list[str]:
     by_letters = isinstance(config.tokens, CharCnnConfig)
     shape = f"{config.num_layers} layers of width {config.width}"
     name = "path/to/this/folder" if release is None else config.name
     example = f"({config.num_layers}, 4, {config.width})"
     return [
-        f"An ELMo: {shape} for every word of a sentence, read by two language models, one forward "
-        f"and one backward. Words are {'spelled' if by_letters else 'looked up in a list'}.",
+        f"An ELMo model: {shape} for every word of a sentence, from a forward and a backward "
+        f"language model. Words are {'spelled' if by_letters else 'looked up in a vocabulary'}.",
         f"    from relmo import Elmo\n"
         f'    elmo = Elmo.from_pretrained("{name}")\n'
         f'    elmo.embed([["The", "bank", "raised", "rates"]])[0].shape    # {example}',
@@ -125,19 +125,19 @@ def _sizes(
 ) -> list[tuple[str, str]]:
     tokens, lstm = config.tokens, config.lstm
     parameters = sum(shape.numel() for shape in expected_shapes(config).values())
-    words = f"{getattr(tokens, 'num_words', 0):,} words looked up"
+    words = f"vocabulary of {getattr(tokens, 'num_words', 0):,} words"
     if isinstance(tokens, CharCnnConfig):
         words = f"{tokens.num_filters:,} filters over {tokens.scheme.replace('_', ' ')}, "
         words += f"{tokens.num_highways} highway{'' if tokens.num_highways == 1 else 's'}"
     stored = storage if num_bytes is None else f"{storage}, {num_bytes / 1e6:,.1f} MB"
     return [
         ("layers and width", f"{config.num_layers}, {config.width:,}"),
-        ("parameters", f"{parameters:,}, softmax apart"),
+        ("parameters", f"{parameters:,} without the softmax"),
         ("words", words),
         (
             "LSTMs",
             f"{lstm.num_layers} per direction, {lstm.cell_width:,} cells, "
-            f"{lstm.output_width:,} handed on",
+            f"output width {lstm.output_width:,}",
         ),
         ("softmax", "none" if num_words is None else f"{num_words:,} words"),
         ("tokenizer", config.tokenizer),
@@ -153,27 +153,24 @@ def _data(config: ElmoConfig, release: Release) -> list[str]:
     tokens, documents = data.get("tokens", {}), data.get("documents", {})
     held_out = (
         f"Trained on {tokens.get('train', 0):,} tokens of {documents.get('train', 0):,} documents. "
-        f"{documents.get('held_out', 0):,} documents of {tokens.get('held_out', 0):,} tokens were "
-        f"kept out: {data.get('held_out', 0):.2%} of all, chosen by a hash of their text and the "
+        f"{documents.get('held_out', 0):,} documents ({tokens.get('held_out', 0):,} tokens) were "
+        f"held out: {data.get('held_out', 0):.2%} of all, chosen by a hash of their text and the "
         f"seed {data.get('seed', 0)} (`relmo.tasks.lm.token_cache.is_held_out`). "
         f"Sentence boundaries count as tokens."
     )
-    note = f"The weights are under {config.licence}; the file LICENSE names the sources."
-    return [_table(("text", "terms"), sources), held_out, _copies(release), note]
-
-
-def _copies(release: Release) -> str:
-    """What of the held-out text was not measured, because training had seen it elsewhere."""
-    if release.held_out is None:
-        return ""
-    dropped = [
-        f"{counts['dropped']:,} of {counts['documents']:,} in {text}"
-        for text, counts in release.held_out["corpora"].items()
-    ]
-    return (
-        f"Held-out documents that stand in the training text, too, were not measured on (more than "
-        f"{release.held_out['max_copied']:.0%} of their runs of eight words): {', '.join(dropped)}."
-    )
+    copies = ""
+    if release.held_out is not None:
+        dropped = [
+            f"{counts['dropped']:,} of {counts['documents']:,} in {text}"
+            for text, counts in release.held_out["corpora"].items()
+        ]
+        copies = (
+            f"Held-out documents that also occur in the training text (more than "
+            f"{release.held_out['max_copied']:.0%} of their eight-word sequences) were excluded: "
+            f"{', '.join(dropped)}."
+        )
+    note = f"The weights are licensed under {config.licence}; the file LICENSE names the sources."
+    return [_table(("text", "terms"), sources), held_out, copies, note]
 
 
 def _training(config: ElmoConfig) -> list[str]:
@@ -185,11 +182,11 @@ def _training(config: ElmoConfig) -> list[str]:
         return [f"```json\n{json.dumps(dict(record), indent=2, ensure_ascii=False)}\n```"]
     recipe = record.get("recipe")
     block = f"```toml\n{_toml(recipe)}\n```" if isinstance(recipe, Mapping) else ""
-    return [_table(("", ""), rows), block, "config.json holds the full record."]
+    return [_table(("", ""), rows), block, "config.json contains the full record."]
 
 
 def _training_rows(record: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
-    """What is there of what our trainer records."""
+    """The rows for what our trainer recorded."""
     for key, label in (("tokens_seen", "tokens seen"), ("steps", "steps")):
         if isinstance(record.get(key), int):
             yield label, f"{record[key]:,}"
@@ -209,33 +206,38 @@ def _measured(release: Release) -> list[str]:
     return [
         f"![Held-out perplexity over tokens seen]({release.curve})",
         "## Perplexity",
-        "Of held-out text, by the full softmax, of the model as it is stored here; a word outside "
-        "the vocabulary counts as `<UNK>`. State is carried through a document, or each sentence "
-        "begins from the stored state or from zero. Figures compare only for the same text and "
-        "vocabulary.",
+        "On held-out text, with the full softmax, of the model as stored here; words outside the "
+        "vocabulary count as `<UNK>`. State is carried through a document, or each sentence starts "
+        "from the stored state or from zero. Perplexities are comparable only for the same text "
+        "and vocabulary.",
         *_perplexities(release.texts),
         "## Senses",
-        f"{release.senses['num_triples']:,} times an ambiguous word stands in two sentences of one "
-        f"sense and one of the other; counted is how often its vectors of the same sense are the "
-        f"closer ones. Vectors that know no context score 50%.",
+        f"{release.senses['num_triples']:,} times, an ambiguous word occurs in two sentences with "
+        f"the same sense and in one with another. Accuracy is how often the vectors of the same "
+        f"sense are closer. Vectors without context score 50%.",
         _table(
-            ("layer", "% right"),
+            ("layer", "accuracy (%)"),
             [(name, f"{value:.1f}") for name, value in release.senses["percent"].items()],
         ),
     ]
 
 
 def _perplexities(texts: Mapping[str, Any]) -> list[str]:
-    """Tables of the model as it is stored and, where it was measured too, of what 8 bits cost."""
+    """Tables for the model as stored and, if that was measured, for the cost of 8 bits."""
     has_cost = all("float32" in found["perplexity"] for found in texts.values())
-    rows = list(_perplexity_rows(texts, has_cost))
+    rows = _perplexity_rows(texts, has_cost)
     if not has_cost:
         return [_table(PERPLEXITY_COLUMNS, rows)]
+    cosines = [
+        (text, str(number), f"{layer['mean']:.5f}", f"{layer['minimum']:.5f}")
+        for text, found in texts.items()
+        for number, layer in enumerate(found["cosine"])
+    ]
     return [
-        "The last columns say what 8 bits cost.",
+        "The last columns show the cost of 8-bit storage.",
         _table((*PERPLEXITY_COLUMNS, *COST_COLUMNS), rows),
-        "Cosine between a token's vectors in float32 and in 8 bits, mean and lowest:",
-        _table(("text", "layer", "mean", "lowest"), _cosine_rows(texts)),
+        "Cosine between a token's vectors in float32 and in 8 bits, mean and minimum:",
+        _table(("text", "layer", "mean", "minimum"), cosines),
     ]
 
 
@@ -251,32 +253,25 @@ def _perplexity_rows(texts: Mapping[str, Any], has_cost: bool) -> Iterable[Seque
             yield text, start, *directions, *counts, *cost
 
 
-def _cosine_rows(texts: Mapping[str, Any]) -> Iterable[Sequence[str]]:
-    for text, found in texts.items():
-        for number, layer in enumerate(found["cosine"]):
-            yield text, str(number), f"{layer['mean']:.5f}", f"{layer['minimum']:.5f}"
-
-
 def _limits(config: ElmoConfig, release: Release | None) -> list[str]:
     limits = [*([] if release is None else release.limits), *LIMITS]
     if config.has_start_state:
         which = STORED_START if config.start == "stored" else ZERO_START
-        limits.append(
-            which + ("" if release is None else _other_start(release.texts, config.start))
-        )
+        cost = "" if release is None else _other_start(release.texts, config.start)
+        limits.append(which + cost)
     tokens = config.tokens
     if isinstance(tokens, CharCnnConfig):
         unit = "bytes" if tokens.scheme == "bytes" else "characters"
-        limits.append(f"Of a word longer than {tokens.max_characters - 2} {unit} the end is lost.")
+        limits.append(f"Words are cut after {tokens.max_characters - 2} {unit}.")
     return limits
 
 
 def _other_start(texts: Mapping[str, Any], own: Start) -> str:
-    """What the start that is not the model's own costs, from the figures."""
+    """How perplexity changes with the start state that is not the model's default."""
     other = "zero" if own == "stored" else "stored"
     scores = [found["perplexity"]["int8"] for found in texts.values()]
     costs = sorted(each[other]["mean"] / each[own]["mean"] - 1 for each in scores)
-    return f" Perplexity changes by {costs[0]:+.1%} to {costs[-1]:+.1%} with that."
+    return f" That changes perplexity by {costs[0]:+.1%} to {costs[-1]:+.1%}."
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -284,12 +279,8 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
-def _list(items: Iterable[str]) -> str:
-    return "\n".join(f"- {item}" for item in items)
-
-
 def _toml(recipe: Mapping[str, Mapping[str, Any]]) -> str:
-    """Sections of plain values; None, which TOML does not have, is left out."""
+    """Sections of plain values; None, which TOML lacks, is omitted."""
     lines = []
     for name, section in recipe.items():
         lines += ["", f"[{name}]"]

@@ -1,24 +1,26 @@
 """relmo's own layout: config.json + model.safetensors (or shards and their index) + vocab.txt.
 
-Names are the module tree's, start_state.{forward,backward}.{h,c} apart. Biases are stored as in
-the official file, without the forget gate's 1.0: only so is the way there and back bit-identical.
-config.json records size and sha256 of the other files. A new model is written whole into a corner
-of the folder and made the model by one rename, so a crash leaves the old one or the new one.
+Tensors have the names of the module tree, except start_state.{forward,backward}.{h,c}. Biases are
+stored as in the official file, without the forget gate's 1.0: only so is a round trip
+bit-identical. config.json records size and sha256 of the other files. A new model is written
+completely into a hidden subfolder and then becomes the model by one rename, so a crash leaves the
+old model or the new one.
 """
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, cast, get_args
+from typing import Any, get_args
 
 from torch import Tensor
 
 from relmo.config import ElmoConfig
-from relmo.errors import ConfigError, OutputError, WeightError
+from relmo.errors import ConfigError, WeightError
 from relmo.files import (
     explain,
     make_folder,
@@ -29,18 +31,19 @@ from relmo.files import (
     write_json,
 )
 from relmo.text.lexicon import Lexicon
-from relmo.weights.int8 import SCALE
-from relmo.weights.lm_head_files import head_files, read_head, write_head
 from relmo.weights.model_card import model_card
 from relmo.weights.safetensors_files import (
-    FIXED_BYTES,
-    bytes_in_file,
+    INDEX,
+    SCALE,
+    SINGLE,
     check_storage,
+    head_files,
     pack,
+    read_head,
     read_tensors,
-    save_tensors,
-    shard_names,
-    tensor_names,
+    tensor_files,
+    write_head,
+    write_shards,
 )
 from relmo.weights.tensors import (
     START_NAMES,
@@ -50,36 +53,33 @@ from relmo.weights.tensors import (
     check_names,
     check_shape,
     expected_shapes,
-    with_file_names,
 )
 
-SINGLE = "model.safetensors"
-INDEX = "model.safetensors.index.json"
 VOCAB = "vocab.txt"
 CARD = "README.md"
 COMMITTED = ".relmo-committed"
-"""Where a model lies that is written whole but not yet moved to its places."""
-HINT = "is config.json from the same model? Run 'relmo info FOLDER' to check its checksums"
+"""The subfolder of a model that is complete but not yet moved to its place."""
+HINT = "is config.json from the same model? Run 'relmo info FOLDER' to verify its checksums"
 
 
 class Native:
     """Reads and writes relmo's own layout."""
 
     name = "native"
-    wanted = "config.json and model.safetensors (or model.safetensors.index.json)"
+    needs = "config.json and model.safetensors (or model.safetensors.index.json)"
 
     def detect(self, folder: Path) -> bool:
-        """Whether config.json and weights are there."""
+        """Whether the folder contains config.json and weights."""
         finish_move(folder)
         return (folder / "config.json").is_file() and (
             (folder / SINGLE).is_file() or (folder / INDEX).is_file()
         )
 
     def read(self, folder: Path) -> ModelFiles:
-        """Read and check settings, weights and word list."""
-        config, recorded = read_config(folder)
+        """Read and check settings, weights and vocabulary."""
+        record = read_config(folder)
+        config, storage, recorded = record.config, record.storage, record.files
         check_sizes(folder, recorded)
-        storage = read_storage(folder)
         wanted = {START_NAMES.get(n, n): (n, shape) for n, shape in expected_shapes(config).items()}
         where = tensor_files(folder, recorded)
         names = {name for name in where if storage != "int8" or not name.endswith(SCALE)}
@@ -102,7 +102,7 @@ class Native:
         return ModelFiles(config, tensors, lexicon, head)
 
     def lost(self, model: ModelFiles) -> list[str]:
-        """Nothing: this layout holds everything."""
+        """Nothing: this layout stores everything."""
         return []
 
     def write(
@@ -112,13 +112,13 @@ class Native:
         shard_bytes: int | None = None,
         storage: Storage = "float32",
     ) -> None:
-        """Write the folder: all files in a corner of it first, then moved to their places.
+        """Write the folder: all files into a subfolder first, then moved to their places.
 
         Args:
-            folder: made if it is not there.
-            model: what to write.
-            shard_bytes: bytes of a file of weights at most; None sets no bound.
-            storage: "int8" takes a quarter of the room and rounds the weights.
+            folder: Created if it does not exist.
+            model: The model.
+            shard_bytes: Maximum size of a weight file; None means no limit.
+            storage: "int8" takes a quarter of the space and rounds the weights.
         """
         check_storage(storage)
         with replacing_model(folder) as stage:
@@ -127,7 +127,7 @@ class Native:
     def _write_all(
         self, stage: Path, model: ModelFiles, shard_bytes: int | None, storage: Storage
     ) -> None:
-        tensors = with_file_names(model.tensors)
+        tensors = {START_NAMES.get(name, name): each for name, each in model.tensors.items()}
         written = write_shards(stage, pack(tensors, storage), shard_bytes)
         if model.lm_head is not None:
             written += write_head(stage, model.lm_head(), storage, shard_bytes)
@@ -145,7 +145,7 @@ class Native:
 
 @contextmanager
 def replacing_model(folder: Path) -> Iterator[Path]:
-    """Hand out a corner of the folder for all files of a model, which then becomes the model."""
+    """Yield a subfolder for all files of a model; on exit it becomes the model."""
     make_folder(folder)
     finish_move(folder)
     with replacing_folder(folder / COMMITTED) as stage:
@@ -154,9 +154,9 @@ def replacing_model(folder: Path) -> Iterator[Path]:
 
 
 def finish_move(folder: Path) -> None:
-    """Take a model that was written whole to its places, also after a crash on the way.
+    """Move a completely written model to its place, also after a crash during the move.
 
-    The old model's own files go; all others in the folder are not ours and stay.
+    The old model's own files are deleted; other files in the folder are not ours and stay.
     """
     stage = folder / COMMITTED
     if not stage.is_dir():
@@ -172,104 +172,49 @@ def finish_move(folder: Path) -> None:
             for stale in set(recorded) - set(new):
                 (folder / Path(stale).name).unlink(missing_ok=True)
             if not (folder / CARD).exists() and (stage / CARD).is_file():
-                (stage / CARD).replace(folder / CARD)  # one that was edited stays
+                (stage / CARD).replace(folder / CARD)  # an edited one stays
             sync_folder(folder)
         shutil.rmtree(stage, ignore_errors=True)
 
 
-def read_config(folder: Path) -> tuple[ElmoConfig, dict[str, dict[str, Any]]]:
-    """Settings, and what config.json records of the other files: {name: {bytes, sha256}}."""
-    values = read_json(folder / "config.json")
-    recorded = values.pop("files", {})
-    values.pop("storage", None)
-    try:
-        if not isinstance(recorded, dict) or not all(
-            isinstance(facts, dict) and facts.keys() >= {"bytes", "sha256"}
-            for facts in recorded.values()
-        ):
-            raise ConfigError("'files' must give bytes and sha256 of each file")
-        return ElmoConfig.from_dict(values), recorded
-    except ConfigError as error:
-        raise WeightError(f"{folder / 'config.json'}: {error}") from error
+@dataclass(frozen=True, slots=True)
+class NativeRecord:
+    """The content of config.json."""
+
+    config: ElmoConfig
+    storage: Storage
+    files: dict[str, dict[str, Any]]
+    """The other files: {name: {bytes, sha256}}."""
 
 
-def read_storage(folder: Path) -> Storage:
-    """How config.json says that the weights are stored."""
+def read_config(folder: Path) -> NativeRecord:
+    """Read and check config.json."""
     path = folder / "config.json"
-    storage = read_json(path).get("storage", "float32")
+    values = read_json(path)
+    storage, files = values.pop("storage", "float32"), values.pop("files", {})
     if storage not in get_args(Storage):
         raise WeightError(
             f"{path}: storage is {storage!r}, this relmo reads {' and '.join(get_args(Storage))}; "
-            f"is it of a newer release?"
+            f"was it written by a newer release?"
         )
-    return cast("Storage", storage)
+    if not isinstance(files, dict) or not all(
+        isinstance(facts, dict) and facts.keys() >= {"bytes", "sha256"} for facts in files.values()
+    ):
+        raise WeightError(f"{path}: 'files' must give bytes and sha256 of each file")
+    try:
+        return NativeRecord(ElmoConfig.from_dict(values), storage, files)
+    except ConfigError as error:
+        raise WeightError(f"{path}: {error}") from error
 
 
 def check_sizes(folder: Path, recorded: dict[str, dict[str, Any]]) -> None:
-    """Raise WeightError if a file is not as long as config.json says: cheap, at every load."""
+    """Raise WeightError unless every file has its recorded size; cheap enough for every load."""
     for name, facts in recorded.items():
         path = folder / name
         found = path.stat().st_size if path.is_file() else None
         if found != facts["bytes"]:
             came = "is missing" if found is None else f"has {found} bytes"
             raise WeightError(
-                f"{path}: {came}, config.json recorded {facts['bytes']}; "
-                f"the copy was interrupted or the files are of two models: copy the folder again"
+                f"{path}: {came}, config.json recorded {facts['bytes']}; the copy was interrupted, "
+                f"or the files belong to two models: copy the folder again"
             )
-
-
-def tensor_files(folder: Path, recorded: Mapping[str, Any]) -> dict[str, str]:
-    """Name of each tensor -> the file that holds it: as recorded, or else by what is there."""
-    is_single = SINGLE in recorded if recorded else (folder / SINGLE).is_file()
-    if is_single:
-        return dict.fromkeys(tensor_names(folder / SINGLE), SINGLE)
-    weight_map = read_json(folder / INDEX).get("weight_map")
-    if not isinstance(weight_map, dict):
-        raise WeightError(f"{folder / INDEX}: lacks 'weight_map', which names each tensor's shard")
-    if not all(
-        isinstance(shard, str) and Path(shard).name == shard for shard in weight_map.values()
-    ):
-        raise WeightError(f"{folder / INDEX}: shards must be plain file names in the same folder")
-    for shard in sorted(set(weight_map.values())):
-        if not (folder / shard).is_file():
-            raise WeightError(f"{folder / INDEX}: names {shard!r}, which is missing; copy it too")
-    return dict(weight_map)
-
-
-def write_shards(folder: Path, tensors: dict[str, Tensor], shard_bytes: int | None) -> list[str]:
-    """Write one file, or shards and their index; give the names of the files written."""
-    groups = plan_shards(tensors, shard_bytes)
-    if len(groups) == 1:
-        save_tensors(folder / SINGLE, tensors)
-        return [SINGLE]
-    files = shard_names("model", len(groups))
-    for file, names in zip(files, groups, strict=True):
-        save_tensors(folder / file, {name: tensors[name] for name in names})
-    total = sum(tensor.nbytes for tensor in tensors.values())
-    weight_map = {name: f for f, names in zip(files, groups, strict=True) for name in names}
-    write_json(folder / INDEX, {"metadata": {"total_size": total}, "weight_map": weight_map})
-    return [*files, INDEX]
-
-
-def plan_shards(tensors: dict[str, Tensor], shard_bytes: int | None) -> list[list[str]]:
-    """Names of each shard's tensors, in order; a tensor is never split, nor from its scale."""
-    if shard_bytes is None:
-        return [list(tensors)]
-    groups: list[list[str]] = [[]]
-    room = shard_bytes - FIXED_BYTES
-    for name in tensors:
-        if name.endswith(SCALE):
-            continue
-        unit = [each for each in (name, name + SCALE) if each in tensors]
-        size = bytes_in_file({each: tensors[each] for each in unit})
-        if size > shard_bytes - FIXED_BYTES:
-            raise OutputError(
-                f"{name!r} has {size:,} bytes, a shard may have {shard_bytes:,}; "
-                f"allow larger shards"
-            )
-        if size > room:
-            groups.append([])
-            room = shard_bytes - FIXED_BYTES
-        groups[-1] += unit
-        room -= size
-    return groups

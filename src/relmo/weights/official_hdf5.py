@@ -1,6 +1,6 @@
 """The official layout, as bilm-tf writes and AllenNLP reads it: options.json + weights.hdf5.
 
-The numeric rules between the file and the module, each both ways, are all in this file:
+All numeric rules between the file and the module are here, each in both directions (see `Rule`):
 
     gates      columns i, j, f, o of W_0 and B    <->  rows i, f, j, o (j is the candidate)
     W_0        (P + P, 4H), input above recurrent <->  two weights (4H, P)
@@ -12,20 +12,19 @@ The numeric rules between the file and the module, each both ways, are all in th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from relmo.config import CharCnnConfig, ElmoConfig, WordTableConfig
+from relmo.config import CharCnnConfig, ElmoConfig, LstmConfig, TokenizerName, WordTableConfig
 from relmo.errors import ConfigError, RelmoError, WeightError
 from relmo.files import make_folder, read_json, replacing, write_json
 from relmo.text.lexicon import Lexicon
-from relmo.weights.official_options import TOKENIZER, to_config, to_options
 from relmo.weights.tensors import (
     ModelFiles,
     Storage,
@@ -36,43 +35,56 @@ from relmo.weights.tensors import (
 )
 
 if TYPE_CHECKING:
-    import h5py  # at run time only where a file is opened: it takes a fifth of relmo's import
+    import h5py  # imported only when a file is opened: it takes a fifth of relmo's import time
 
 HINT = "is options.json from the same model?"
 GATES = (0, 2, 1, 3)
-"""Where gate k of one order stands in the other."""
+"""The position of gate k of one order in the other."""
+TOKENIZER: TokenizerName = "treebank"
+"""Close to how the training text of the official models was tokenized."""
+RAW_CHARACTERS = 261
+"""Rows of char_embed; n_characters is 261 in training files and 262 (with padding) elsewhere."""
+LSTM_KEYS = ("dim", "projection_dim", "n_layers", "cell_clip", "proj_clip", "use_skip_connections")
+CNN_KEYS = (
+    "activation",
+    "filters",
+    "n_highway",
+    "embedding",
+    "n_characters",
+    "max_characters_per_token",
+)
+
+Value = TypeVar("Value")
 
 
 class OfficialHdf5:
     """Reads and writes options.json + weights.hdf5."""
 
     name = "hdf5"
-    wanted = "options.json and weights.hdf5 (or one *options.json and one *weights.hdf5)"
+    needs = "options.json and weights.hdf5 (or one *options.json and one *weights.hdf5)"
 
     def detect(self, folder: Path) -> bool:
-        """Whether both files are there."""
+        """Whether the folder contains both files."""
         return find_files(folder) is not None
 
     def read(self, folder: Path) -> ModelFiles:
         """Read and check settings and weights."""
         found = find_files(folder)
         if found is None:
-            raise WeightError(f"{folder}: needs {self.wanted}")
+            raise WeightError(f"{folder}: expected {self.needs}")
         return read_files(*found)
 
     def lost(self, model: ModelFiles) -> list[str]:
-        """Name what an official folder has no place for."""
+        """What an official folder has no place for."""
         config, lost = model.config, []
         if model.lm_head is not None:
-            lost.append("the official layout holds no softmax: the copy embeds, but cannot score")
+            lost.append("the official format has no softmax: the copy embeds, but cannot score")
         if config.has_start_state:
-            lost.append("the official layout holds no start state: the copy begins from zero")
+            lost.append("the official format has no start state: the copy starts from zero")
         if config.tokenizer != TOKENIZER:
-            lost.append(
-                f"the official layout does not say that the tokenizer is {config.tokenizer}"
-            )
+            lost.append(f"the official format does not record the tokenizer ({config.tokenizer})")
         if config.licence or config.training:
-            lost.append("the official layout holds no licence and no training record")
+            lost.append("the official format has no licence and no training record")
         return lost
 
     def write(
@@ -84,16 +96,17 @@ class OfficialHdf5:
     ) -> None:
         """Write options.json, weights.hdf5 and, for a word table, vocab.txt."""
         if shard_bytes is not None:
-            raise ConfigError("only the native format has shards; leave their size out")
+            raise ConfigError("only the native format supports shards; omit the shard size")
         if storage != "float32":
-            raise ConfigError(f"the official format holds float32, not {storage}; leave it out")
-        options = to_options(model.config)  # refuses what the format cannot hold, first of all
+            raise ConfigError(f"the official format stores float32, not {storage}; omit storage")
+        options = to_options(model.config)  # first, as it refuses what the format cannot store
         make_folder(folder)
         import h5py
 
         with replacing(folder / "weights.hdf5") as temporary, h5py.File(temporary, "w") as file:
             for dataset in datasets_of(model.config):
-                file[dataset.name] = dataset.to_file([model.tensors[n] for n in dataset.tensors])
+                tensors = [model.tensors[name] for name in dataset.tensors]
+                file[dataset.name] = dataset.rule.to_file(tensors)
         if isinstance(model.config.tokens, WordTableConfig) and model.lexicon is not None:
             with replacing(folder / "vocab.txt") as temporary:
                 model.lexicon.write(temporary)
@@ -101,7 +114,7 @@ class OfficialHdf5:
 
 
 def find_files(folder: Path) -> tuple[Path, Path] | None:
-    """Paths of options and weights, under their plain or their published names."""
+    """The paths of options and weights, under their plain or their published names."""
     found = []
     for plain in ("options.json", "weights.hdf5"):
         others = sorted(folder.glob(f"*{plain}"))
@@ -115,7 +128,7 @@ def find_files(folder: Path) -> tuple[Path, Path] | None:
 
 
 def read_files(options_path: Path, weights_path: Path) -> ModelFiles:
-    """Read a model from its two files, wherever they lie."""
+    """Read a model from its two files, wherever they are."""
     options = read_json(options_path)
     try:
         return _read_checked(options, options_path, weights_path)
@@ -123,152 +136,229 @@ def read_files(options_path: Path, weights_path: Path) -> ModelFiles:
         if isinstance(error, RelmoError):
             raise
         raise WeightError(
-            f"{weights_path}: is damaged or no ELMo ({type(error).__name__}: {error}); copy or "
+            f"{weights_path}: damaged, or not an ELMo ({type(error).__name__}: {error}); copy or "
             f"download it again"
         ) from error
 
 
 def _read_checked(options: dict[str, Any], options_path: Path, weights_path: Path) -> ModelFiles:
     with _opened(weights_path) as file:
-        names = {name for name, _ in _datasets(file)}
-        rows = file["embedding"].shape[0] if "embedding" in names else None
-        config = to_config(
-            options,
-            options_path,
-            num_words=rows,
-            has_cell_projection=any(name.endswith("/W_P_0") for name in names)
-            or _widths_differ(options),
-            has_cnn_projection=any(name.startswith("CNN_proj/") for name in names)
-            or not _filters_fill_width(options),
-        )
+        names = _dataset_names(file)
+        num_words = file["embedding"].shape[0] if "embedding" in names else None
+        config = to_config(options, options_path, names, num_words)
         table = datasets_of(config)
         check_names(names, {dataset.name for dataset in table}, weights_path, HINT)
         tensors: dict[str, Tensor] = {}
         shapes = expected_shapes(config)
         for dataset in table:
-            wanted = dataset.file_shape([tuple(shapes[name]) for name in dataset.tensors])
+            empty = [torch.empty(shapes[name], device="meta") for name in dataset.tensors]
+            wanted = tuple(dataset.rule.to_file(empty).shape)
             values = _read(file, dataset.name, wanted, weights_path)
-            tensors.update(zip(dataset.tensors, dataset.from_file(values), strict=True))
-    lexicon = None if rows is None else _read_lexicon(weights_path.parent, rows)
+            tensors.update(zip(dataset.tensors, dataset.rule.from_file(values), strict=True))
+    lexicon = None if num_words is None else _read_lexicon(weights_path.parent, num_words)
     return ModelFiles(config, tensors, lexicon)
 
 
-@dataclass(frozen=True, slots=True)
-class Dataset:
-    """One dataset of the file, the tensors of the module that it holds, and the way both ways."""
+# --- options.json
 
-    name: str
-    tensors: tuple[str, ...]
+
+def to_config(
+    options: Mapping[str, Any], path: Path, names: set[str], num_words: int | None
+) -> ElmoConfig:
+    """The settings of an official model.
+
+    Args:
+        options: The content of options.json.
+        path: The path of options.json, for messages.
+        names: The datasets of weights.hdf5. bilm-tf omits a projection between equal widths,
+            AllenNLP does not: only the weights tell.
+        num_words: Rows of the word table, or None for a character model.
+    """
+    lstm = _get(options, "lstm", Mapping, path)  # type: ignore[type-abstract]
+    try:
+        width, cell_width = _get(lstm, "projection_dim", int, path), _get(lstm, "dim", int, path)
+        return ElmoConfig(
+            tokens=_cnn_config(options, width, names, path)
+            if num_words is None
+            else WordTableConfig(width=width, num_words=num_words),
+            lstm=LstmConfig(
+                num_layers=lstm.get("n_layers", 1),
+                cell_width=cell_width,
+                output_width=width,
+                has_projection=cell_width != width or any(n.endswith("/W_P_0") for n in names),
+                cell_clip=lstm.get("cell_clip") or None,  # 0 means no clip, as in AllenNLP
+                output_clip=lstm.get("proj_clip") or None,
+                has_skips=lstm.get("use_skip_connections") or False,
+            ),
+            tokenizer=TOKENIZER,
+            official=_unused(options),
+        )
+    except (ConfigError, TypeError, ValueError) as error:
+        if isinstance(error, WeightError):
+            raise
+        raise WeightError(f"{path}: {error}; is it the options.json of an ELMo?") from error
+
+
+def _cnn_config(
+    options: Mapping[str, Any], width: int, names: set[str], path: Path
+) -> CharCnnConfig:
+    cnn = _get(options, "char_cnn", Mapping, path)  # type: ignore[type-abstract]
+    embedding = _get(cnn, "embedding", Mapping, path)  # type: ignore[type-abstract]
+    count = cnn.get("n_characters", RAW_CHARACTERS + 1)
+    if count not in (RAW_CHARACTERS, RAW_CHARACTERS + 1):
+        raise WeightError(
+            f"{path}: n_characters must be 261, or 262 with padding, in the byte scheme; "
+            f"got {count}"
+        )
+    filters = tuple((int(size), int(n)) for size, n in _get(cnn, "filters", list, path))
+    return CharCnnConfig(
+        width=width,
+        max_characters=cnn.get("max_characters_per_token", 50),
+        character_width=_get(embedding, "dim", int, path),
+        filters=filters,
+        activation=cnn.get("activation", "relu"),
+        num_highways=cnn.get("n_highway") or 0,
+        has_projection=sum(n for _, n in filters) != width
+        or any(name.startswith("CNN_proj/") for name in names),
+    )
+
+
+def to_options(config: ElmoConfig) -> dict[str, Any]:
+    """The content of options.json for these settings, with unused keys of an earlier one."""
+    official = dict(config.official)
+    lstm = {
+        "use_skip_connections": config.lstm.has_skips,
+        "projection_dim": config.lstm.output_width,
+        "cell_clip": config.lstm.cell_clip,
+        "proj_clip": config.lstm.output_clip,
+        "dim": config.lstm.cell_width,
+        "n_layers": config.lstm.num_layers,
+    }
+    options = {**official, "lstm": {**official.get("lstm", {}), **lstm}}
+    if isinstance(config.tokens, WordTableConfig):
+        return options
+    if config.tokens.scheme != "bytes":
+        raise WeightError(
+            "the official format spells words in bytes; store a code-point model in the native "
+            "format"
+        )
+    cnn = {
+        "activation": config.tokens.activation,
+        "filters": [list(pair) for pair in config.tokens.filters],
+        "n_highway": config.tokens.num_highways,
+        "embedding": {"dim": config.tokens.character_width},
+        "n_characters": RAW_CHARACTERS + 1,
+        "max_characters_per_token": config.tokens.max_characters,
+    }
+    return {**options, "char_cnn": {**official.get("char_cnn", {}), **cnn}}
+
+
+def _unused(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys that shape nothing here; files of training runs have many."""
+    rest = {key: value for key, value in options.items() if key not in ("lstm", "char_cnn")}
+    for section, used in (("lstm", LSTM_KEYS), ("char_cnn", CNN_KEYS)):
+        values = options.get(section, {})
+        unused = {key: value for key, value in values.items() if key not in used}
+        if unused:
+            rest[section] = unused
+    return rest
+
+
+def _get(values: Mapping[str, Any], key: str, kind: type[Value], path: Path) -> Value:
+    if key not in values:
+        raise WeightError(f"{path}: lacks {key!r}; is it the options.json of an ELMo?")
+    value = values[key]
+    if not isinstance(value, kind) or isinstance(value, bool):
+        wanted = {int: "an integer", list: "a list"}.get(kind, "an object")
+        raise WeightError(f"{path}: {key!r} must be {wanted}, got {value!r}")
+    return value
+
+
+# --- weights.hdf5
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """How the values of a dataset relate to the tensors that it contains."""
+
     from_file: Callable[[Tensor], list[Tensor]]
     to_file: Callable[[list[Tensor]], Tensor]
-    file_shape: Callable[[list[tuple[int, ...]]], tuple[int, ...]]
-
-
-def datasets_of(config: ElmoConfig) -> list[Dataset]:
-    """All datasets of a model of these settings."""
-    if isinstance(config.tokens, CharCnnConfig):
-        table = list(_cnn_datasets(config.tokens))
-    else:
-        table = [_as_it_is("embedding", "token_layer.embedding.weight")]
-    for r, direction in enumerate(("forward", "backward")):
-        for layer in range(config.lstm.num_layers):
-            cell = f"RNN_{r}/RNN/MultiRNNCell/Cell{layer}/LSTMCell"
-            module = f"{direction}_lstm.layers.{layer}"
-            table.append(_cell_matrix(f"{cell}/W_0", module))
-            table.append(_cell_bias(f"{cell}/B", f"{module}.bias"))
-            if config.lstm.has_projection:
-                table.append(_transposed(f"{cell}/W_P_0", f"{module}.projection"))
-    return table
-
-
-def _cnn_datasets(config: CharCnnConfig) -> Iterator[Dataset]:
-    cnn = "token_layer"
-    yield _characters("char_embed", f"{cnn}.embedding.weight")
-    for i in range(len(config.filters)):
-        yield _filter(f"CNN/W_cnn_{i}", f"{cnn}.convs.{i}.weight")
-        yield _as_it_is(f"CNN/b_cnn_{i}", f"{cnn}.convs.{i}.bias")
-    for i in range(config.num_highways):
-        for part in ("transform", "carry"):
-            yield _transposed(f"CNN_high_{i}/W_{part}", f"{cnn}.highways.{i}.{part}.weight")
-            yield _as_it_is(f"CNN_high_{i}/b_{part}", f"{cnn}.highways.{i}.{part}.bias")
-    if config.has_projection:
-        yield _transposed("CNN_proj/W_proj", f"{cnn}.projection.weight")
-        yield _as_it_is("CNN_proj/b_proj", f"{cnn}.projection.bias")
-
-
-def _as_it_is(name: str, tensor: str) -> Dataset:
-    return Dataset(name, (tensor,), lambda x: [x], lambda xs: xs[0], lambda shapes: shapes[0])
-
-
-def _transposed(name: str, tensor: str) -> Dataset:
-    return Dataset(
-        name,
-        (tensor,),
-        lambda x: [x.T.contiguous()],
-        lambda xs: xs[0].T.contiguous(),
-        lambda shapes: shapes[0][::-1],
-    )
-
-
-def _characters(name: str, tensor: str) -> Dataset:
-    return Dataset(
-        name,
-        (tensor,),
-        lambda x: [torch.cat([x.new_zeros(1, x.shape[1]), x])],  # (261, E) -> (262, E)
-        lambda xs: xs[0][1:],
-        lambda shapes: (shapes[0][0] - 1, shapes[0][1]),
-    )
-
-
-def _filter(name: str, tensor: str) -> Dataset:
-    return Dataset(
-        name,
-        (tensor,),
-        lambda x: [x[0].permute(2, 1, 0).contiguous()],  # (1, width, E, n) -> (n, E, width)
-        lambda xs: xs[0].permute(2, 1, 0).unsqueeze(0).contiguous(),
-        lambda shapes: (1, *shapes[0][::-1]),
-    )
-
-
-def _cell_bias(name: str, tensor: str) -> Dataset:
-    return Dataset(
-        name,
-        (tensor,),
-        lambda x: [exchange_gates(x)],
-        lambda xs: exchange_gates(xs[0]),
-        lambda shapes: shapes[0],
-    )
-
-
-def _cell_matrix(name: str, module: str) -> Dataset:
-    def from_file(w: Tensor) -> list[Tensor]:  # (2P, 4H) -> two (4H, P)
-        return [exchange_gates(half.T) for half in w.chunk(2)]
-
-    def to_file(weights: list[Tensor]) -> Tensor:  # two (4H, P) -> (2P, 4H)
-        return torch.cat([exchange_gates(w).T for w in weights]).contiguous()
-
-    return Dataset(
-        name,
-        (f"{module}.input_weight", f"{module}.recurrent_weight"),
-        from_file,
-        to_file,
-        lambda shapes: (shapes[0][1] + shapes[1][1], shapes[0][0]),
-    )
 
 
 def exchange_gates(x: Tensor) -> Tensor:
-    """Rows i, j, f, o <-> i, f, j, o of a weight (4H, P) or a bias (4H,), its own inverse."""
+    """Rows i, j, f, o <-> i, f, j, o of a weight (4H, P) or a bias (4H,); its own inverse."""
     exchanged = torch.empty(x.shape, dtype=x.dtype, device=x.device)
     for to, gate in zip(exchanged.chunk(4), GATES, strict=True):
         to.copy_(x.chunk(4)[gate])
     return exchanged
 
 
+SAME = Rule(lambda x: [x], lambda xs: xs[0])
+TRANSPOSED = Rule(lambda x: [x.T.contiguous()], lambda xs: xs[0].T.contiguous())
+CHARACTERS = Rule(  # (261, E) <-> (262, E)
+    lambda x: [torch.cat([x.new_zeros(1, x.shape[1]), x])], lambda xs: xs[0][1:]
+)
+FILTERS = Rule(  # (1, width, E, n) <-> (n, E, width)
+    lambda x: [x[0].permute(2, 1, 0).contiguous()],
+    lambda xs: xs[0].permute(2, 1, 0).unsqueeze(0).contiguous(),
+)
+CELL_BIAS = Rule(lambda x: [exchange_gates(x)], lambda xs: exchange_gates(xs[0]))
+CELL_MATRIX = Rule(  # (2P, 4H) <-> two (4H, P)
+    lambda x: [exchange_gates(half.T) for half in x.chunk(2)],
+    lambda xs: torch.cat([exchange_gates(x).T for x in xs]).contiguous(),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class OfficialDataset:
+    """One dataset of weights.hdf5 and the tensors of the module that it contains."""
+
+    name: str
+    tensors: tuple[str, ...]
+    rule: Rule = SAME
+
+
+def datasets_of(config: ElmoConfig) -> list[OfficialDataset]:
+    """All datasets of a model with these settings."""
+    if isinstance(config.tokens, CharCnnConfig):
+        table = list(_cnn_datasets(config.tokens))
+    else:
+        table = [OfficialDataset("embedding", ("token_layer.embedding.weight",))]
+    for r, direction in enumerate(("forward", "backward")):
+        for layer in range(config.lstm.num_layers):
+            cell = f"RNN_{r}/RNN/MultiRNNCell/Cell{layer}/LSTMCell"
+            module = f"{direction}_lstm.layers.{layer}"
+            weights = f"{module}.input_weight", f"{module}.recurrent_weight"
+            table.append(OfficialDataset(f"{cell}/W_0", weights, CELL_MATRIX))
+            table.append(OfficialDataset(f"{cell}/B", (f"{module}.bias",), CELL_BIAS))
+            if config.lstm.has_projection:
+                projection = (f"{module}.projection",)
+                table.append(OfficialDataset(f"{cell}/W_P_0", projection, TRANSPOSED))
+    return table
+
+
+def _cnn_datasets(config: CharCnnConfig) -> Iterator[OfficialDataset]:
+    def dataset(name: str, tensor: str, rule: Rule = SAME) -> OfficialDataset:
+        return OfficialDataset(name, (f"token_layer.{tensor}",), rule)
+
+    yield dataset("char_embed", "embedding.weight", CHARACTERS)
+    for i in range(len(config.filters)):
+        yield dataset(f"CNN/W_cnn_{i}", f"convs.{i}.weight", FILTERS)
+        yield dataset(f"CNN/b_cnn_{i}", f"convs.{i}.bias")
+    for i in range(config.num_highways):
+        for part in ("transform", "carry"):
+            yield dataset(f"CNN_high_{i}/W_{part}", f"highways.{i}.{part}.weight", TRANSPOSED)
+            yield dataset(f"CNN_high_{i}/b_{part}", f"highways.{i}.{part}.bias")
+    if config.has_projection:
+        yield dataset("CNN_proj/W_proj", "projection.weight", TRANSPOSED)
+        yield dataset("CNN_proj/b_proj", "projection.bias")
+
+
 def _read(file: h5py.File, name: str, wanted: tuple[int, ...], path: Path) -> Tensor:
     dataset = file[name]
     check_shape(path, name, dataset.shape, wanted, HINT)
     if dataset.dtype.kind != "f":
-        raise WeightError(f"{path}: {name!r} holds {dataset.dtype}, float32 is needed")
+        raise WeightError(f"{path}: {name!r} must be float32, got {dataset.dtype}")
     try:
         values = dataset[...]
     except OSError as error:
@@ -280,44 +370,30 @@ def _read(file: h5py.File, name: str, wanted: tuple[int, ...], path: Path) -> Te
 
 def _opened(path: Path) -> h5py.File:
     if not path.is_file():
-        raise WeightError(f"{path}: no such file; give the path of the weights.hdf5")
+        raise WeightError(f"{path}: no such file; give the path of weights.hdf5")
     import h5py
 
     try:
         return h5py.File(path, "r")
     except OSError as error:
         raise WeightError(
-            f"{path}: is not a complete HDF5 file ({error}); copy or download it again"
+            f"{path}: not a complete HDF5 file ({error}); copy or download it again"
         ) from error
 
 
-def _datasets(file: h5py.File) -> list[tuple[str, h5py.Dataset]]:
+def _dataset_names(file: h5py.File) -> set[str]:
     import h5py
 
-    found: list[tuple[str, h5py.Dataset]] = []
-    file.visititems(
-        lambda name, item: found.append((name, item)) if isinstance(item, h5py.Dataset) else None
-    )
-    return found
+    names: set[str] = set()
+    file.visititems(lambda name, item: names.add(name) if isinstance(item, h5py.Dataset) else None)
+    return names
 
 
-def _widths_differ(options: dict[str, Any]) -> bool:
-    lstm = options.get("lstm")
-    return isinstance(lstm, dict) and lstm.get("dim") != lstm.get("projection_dim")
-
-
-def _filters_fill_width(options: dict[str, Any]) -> bool:
-    cnn, lstm = options.get("char_cnn"), options.get("lstm")
-    if not isinstance(cnn, dict) or not isinstance(lstm, dict):
-        return False
-    return bool(sum(count for _, count in cnn.get("filters", [])) == lstm.get("projection_dim"))
-
-
-def _read_lexicon(folder: Path, rows: int) -> Lexicon:
+def _read_lexicon(folder: Path, num_words: int) -> Lexicon:
     found = sorted(folder.glob("*vocab*.txt"))
     if len(found) != 1:
         raise WeightError(
-            f"{folder}: a word table needs its word list, one *vocab*.txt with {rows} lines; "
-            f"found {len(found)}"
+            f"{folder}: a word table needs its vocabulary, one *vocab*.txt with {num_words} lines; "
+            f"found {len(found)} such files"
         )
     return Lexicon.read(found[0])

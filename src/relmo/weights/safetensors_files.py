@@ -1,9 +1,20 @@
-"""One safetensors file: written atomically, read with every oddity named."""
+"""Tensors in safetensors files: shards, 8-bit storage, and the softmax in shards of rows.
+
+    model.safetensors                    or model-00001-of-0000N.safetensors and an index
+    lm_head.safetensors                  weight (V, P), bias (V,)
+    lm_head-00001-of-00003.safetensors   the same for the first rows, and so on
+
+The softmax's weight is one tensor, often the model's largest, so it is split between rows;
+config.json records its files, so it needs no index. With "int8" storage a matrix is stored as NAME
+int8 and NAME.scale float32, one scale per output row; vectors (biases, states) stay float32. A
+row's largest value becomes 127, so the error is at most half a step of that row.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, get_args
 
@@ -12,43 +23,31 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from relmo.errors import ConfigError, WeightError
-from relmo.files import replacing
-from relmo.weights import int8
-from relmo.weights.tensors import Storage
+from relmo.errors import ConfigError, OutputError, WeightError
+from relmo.files import read_json, replacing, write_json
+from relmo.kernels.cpu_products import to_int8
+from relmo.weights.tensors import Storage, check_finite, check_names, check_shape
 
+SINGLE = "model.safetensors"
+INDEX = "model.safetensors.index.json"
+HEAD_STEM = "lm_head"
+HEAD_SINGLE = "lm_head.safetensors"
+HEAD_SHARD = re.compile(r"lm_head-\d{5}-of-(\d{5})\.safetensors", re.ASCII)
+HEAD_HINT = "is it from the same model? Copy the folder again"
+SCALE = ".scale"
 FLOATS = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
 PICKLE_STARTS = (b"PK\x03\x04", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
 FIXED_BYTES = 64
-"""Of a file's header, at most, besides its tensors' entries."""
+"""Maximum size of a file's header, without the entries of its tensors."""
 ENTRY_BYTES = 100
-"""Of a tensor's entry in the header, at most, besides its name."""
+"""Maximum size of a tensor's entry in the header, without its name."""
 
 
-def check_storage(storage: str) -> None:
-    """Raise ConfigError unless weights can be stored so."""
-    if storage not in get_args(Storage):
-        known = ", ".join(get_args(Storage))
-        raise ConfigError(f"storage {storage!r} is not known; choose one of {known}")
-
-
-def pack(tensors: dict[str, Tensor], storage: Storage) -> dict[str, Tensor]:
-    """Tensors as files hold them."""
-    return int8.pack(tensors) if storage == "int8" else tensors
-
-
-def bytes_in_file(tensors: Mapping[str, Tensor]) -> int:
-    """Bytes that tensors take in a file at most, FIXED_BYTES apart."""
-    return sum(tensor.nbytes + len(name) + ENTRY_BYTES for name, tensor in tensors.items())
-
-
-def shard_names(stem: str, count: int) -> list[str]:
-    """Names of the shards of `stem`, as the Hugging Face libraries count them."""
-    return [f"{stem}-{i:05}-of-{count:05}.safetensors" for i in range(1, count + 1)]
+# --- one file
 
 
 def save_tensors(path: Path, tensors: dict[str, Tensor]) -> None:
-    """Write a file, whole or not at all."""
+    """Write a file, completely or not at all."""
     with replacing(path) as temporary:
         contiguous = {name: tensor.contiguous() for name, tensor in tensors.items()}
         try:
@@ -59,24 +58,29 @@ def save_tensors(path: Path, tensors: dict[str, Tensor]) -> None:
 
 
 def tensor_names(path: Path) -> list[str]:
-    """Names inside one file."""
+    """The names of the tensors in one file."""
     with _opened(path) as file:
         return list(file.keys())
 
 
 def read_tensors(path: Path, names: list[str], storage: Storage) -> dict[str, Tensor]:
-    """The named tensors of one file, float32; 8-bit ones are multiplied by their scales."""
+    """The named tensors of one file as float32; 8-bit ones are multiplied by their scales."""
     with _opened(path) as file:
         missing = set(names) - set(file.keys())
         if missing:
-            raise WeightError(f"{path}: lacks {min(missing)!r}, which the index places there")
+            raise WeightError(f"{path}: lacks {min(missing)!r}, which should be here by the index")
         found = {name: file.get_tensor(name) for name in names}
     for name, tensor in found.items():
         if tensor.dtype not in FLOATS and not (storage == "int8" and tensor.dtype == torch.int8):
-            raise WeightError(f"{path}: {name!r} holds {tensor.dtype}, float32 is needed")
+            raise WeightError(f"{path}: {name!r} must be float32, got {tensor.dtype}")
     if storage == "int8":
-        return int8.unpack(found, path)
+        return unpack_int8(found, path)
     return {name: tensor.to(torch.float32) for name, tensor in found.items()}
+
+
+def bytes_in_file(tensors: Mapping[str, Tensor]) -> int:
+    """The maximum size of these tensors in a file, without FIXED_BYTES."""
+    return sum(tensor.nbytes + len(name) + ENTRY_BYTES for name, tensor in tensors.items())
 
 
 def _umask() -> int:
@@ -88,15 +92,202 @@ def _umask() -> int:
 def _opened(path: Path) -> Any:  # noqa: ANN401 - safetensors has no type for it
     with path.open("rb") as file:
         start = file.read(9)
-    is_safe = start[8:] == b"{"  # after a header's length, which may look like a pickle's start
+    is_safe = start[8:] == b"{"  # after the header's length, which may look like a pickle's start
     if start.startswith(PICKLE_STARTS) and not is_safe:
         raise WeightError(
-            f"{path}: is a pickle (torch.save), which can run code and is never loaded here; "
+            f"{path}: this is a pickle (torch.save), which can run code and is never loaded; "
             f"write the tensors with safetensors.torch.save_file instead"
         )
     try:
         return safe_open(path, framework="pt")
     except SafetensorError as error:
         raise WeightError(
-            f"{path}: is not a complete safetensors file ({error}); copy or download it again"
+            f"{path}: not a complete safetensors file ({error}); copy or download it again"
         ) from error
+
+
+# --- 8-bit storage
+
+
+def check_storage(storage: str) -> None:
+    """Raise ConfigError unless weights can be stored this way."""
+    if storage not in get_args(Storage):
+        known = " or ".join(get_args(Storage))
+        raise ConfigError(f"unknown storage {storage!r}; choose {known}")
+
+
+def pack(tensors: dict[str, Tensor], storage: Storage) -> dict[str, Tensor]:
+    """Float tensors -> the content of the file."""
+    if storage != "int8":
+        return tensors
+    packed: dict[str, Tensor] = {}
+    for name, tensor in tensors.items():
+        if tensor.ndim < 2 or name.startswith("start_state."):
+            packed[name] = tensor
+            continue
+        rounded, scale = to_int8(tensor.flatten(1))  # (rows, rest), (rows,)
+        packed[name], packed[name + SCALE] = rounded.view(tensor.shape), scale
+    return packed
+
+
+def unpack_int8(packed: dict[str, Tensor], path: Path) -> dict[str, Tensor]:
+    """The content of a file with 8-bit storage -> float tensors."""
+    tensors: dict[str, Tensor] = {}
+    for name, tensor in packed.items():
+        if name.endswith(SCALE):
+            continue
+        if tensor.dtype != torch.int8:
+            tensors[name] = tensor.to(torch.float32)
+            continue
+        if name + SCALE not in packed:
+            raise WeightError(f"{path}: {name!r} lacks its {name + SCALE!r}; copy the file again")
+        scale = packed[name + SCALE]  # (rows,)
+        if scale.shape != tensor.shape[:1]:
+            raise WeightError(
+                f"{path}: {name + SCALE!r} has the shape {tuple(scale.shape)}, but {name!r} has "
+                f"{tensor.shape[0]} rows; copy the file again"
+            )
+        scale = scale.view(-1, *[1] * (tensor.ndim - 1))  # (rows, 1, …)
+        tensors[name] = tensor.to(torch.float32).mul_(scale)
+    return tensors
+
+
+# --- shards of whole tensors
+
+
+def write_shards(folder: Path, tensors: dict[str, Tensor], shard_bytes: int | None) -> list[str]:
+    """Write one file, or shards and their index; return the names of the files."""
+    groups = plan_shards(tensors, shard_bytes)
+    if len(groups) == 1:
+        save_tensors(folder / SINGLE, tensors)
+        return [SINGLE]
+    files = shard_names("model", len(groups))
+    for file, names in zip(files, groups, strict=True):
+        save_tensors(folder / file, {name: tensors[name] for name in names})
+    total = sum(tensor.nbytes for tensor in tensors.values())
+    weight_map = {name: f for f, names in zip(files, groups, strict=True) for name in names}
+    write_json(folder / INDEX, {"metadata": {"total_size": total}, "weight_map": weight_map})
+    return [*files, INDEX]
+
+
+def plan_shards(tensors: dict[str, Tensor], shard_bytes: int | None) -> list[list[str]]:
+    """The tensors of each shard, in order; a tensor stays whole and with its scale."""
+    if shard_bytes is None:
+        return [list(tensors)]
+    groups: list[list[str]] = [[]]
+    room = shard_bytes - FIXED_BYTES
+    for name in tensors:
+        if name.endswith(SCALE):
+            continue
+        unit = [each for each in (name, name + SCALE) if each in tensors]
+        size = bytes_in_file({each: tensors[each] for each in unit})
+        if size > shard_bytes - FIXED_BYTES:
+            raise OutputError(
+                f"{name!r} takes {size:,} bytes, but a shard may have {shard_bytes:,}; "
+                f"allow larger shards"
+            )
+        if size > room:
+            groups.append([])
+            room = shard_bytes - FIXED_BYTES
+        groups[-1] += unit
+        room -= size
+    return groups
+
+
+def tensor_files(folder: Path, recorded: Mapping[str, Any]) -> dict[str, str]:
+    """Tensor -> the file that contains it: as config.json records, or else by what exists."""
+    is_single = SINGLE in recorded if recorded else (folder / SINGLE).is_file()
+    if is_single:
+        return dict.fromkeys(tensor_names(folder / SINGLE), SINGLE)
+    weight_map = read_json(folder / INDEX).get("weight_map")
+    if not isinstance(weight_map, dict):
+        raise WeightError(f"{folder / INDEX}: lacks 'weight_map', which names each tensor's shard")
+    if not all(
+        isinstance(shard, str) and Path(shard).name == shard for shard in weight_map.values()
+    ):
+        raise WeightError(f"{folder / INDEX}: shards must be plain file names in the same folder")
+    for shard in sorted(set(weight_map.values())):
+        if not (folder / shard).is_file():
+            raise WeightError(f"{folder / INDEX}: names {shard!r}, which is missing; copy it too")
+    return dict(weight_map)
+
+
+def shard_names(stem: str, count: int) -> list[str]:
+    """The names of the shards of `stem`, numbered as the Hugging Face libraries do."""
+    return [f"{stem}-{i:05}-of-{count:05}.safetensors" for i in range(1, count + 1)]
+
+
+# --- the softmax, in shards of rows
+
+
+def write_head(
+    folder: Path, head: dict[str, Tensor], storage: Storage, shard_bytes: int | None
+) -> list[str]:
+    """Write the softmax in files of at most shard_bytes each; return their names."""
+    tensors = pack(head, storage)
+    num_rows = len(tensors["weight"])
+    rows = num_rows if shard_bytes is None else _rows_per_file(tensors, shard_bytes)
+    starts = range(0, num_rows, rows)
+    names = [HEAD_SINGLE] if len(starts) == 1 else shard_names(HEAD_STEM, len(starts))
+    for name, start in zip(names, starts, strict=True):
+        part = {key: tensor[start : start + rows] for key, tensor in tensors.items()}
+        save_tensors(folder / name, part)
+    return names
+
+
+def head_files(recorded: Iterable[str], folder: Path) -> list[str]:
+    """The softmax's files in row order; none for a model without one.
+
+    Raises WeightError unless it is one file, or a complete set of shards.
+    """
+    found = sorted(n for n in recorded if n == HEAD_SINGLE or n.startswith(f"{HEAD_STEM}-"))
+    if not found or found == [HEAD_SINGLE]:
+        return found
+    counted = HEAD_SHARD.fullmatch(found[-1])
+    wanted = shard_names(HEAD_STEM, int(counted[1])) if counted else [HEAD_SINGLE]
+    differing = sorted(set(found) ^ set(wanted))
+    if differing:
+        what = "lack" if differing[0] in wanted else "have the unexpected"
+        raise WeightError(
+            f"{folder / 'config.json'}: the recorded shards of the softmax {what} "
+            f"{differing[0]!r}; copy the folder again"
+        )
+    return wanted
+
+
+def read_head(
+    folder: Path, files: list[str], storage: Storage, shape: tuple[int, int]
+) -> dict[str, Tensor]:
+    """The softmax: `weight` of this shape, (V, P), and `bias` (V,)."""
+    parts = [_read_part(folder / file, storage, shape[1]) for file in files]
+    if len(parts) == 1:
+        head = parts[0]
+    else:
+        head = {name: torch.cat([part[name] for part in parts]) for name in ("weight", "bias")}
+    where = folder / (files[0] if len(files) == 1 else f"{HEAD_STEM}-*")
+    found = tuple(head["weight"].shape)
+    check_shape(where, "weight", found, shape, "is vocab.txt from the same model?")
+    return head
+
+
+def _read_part(path: Path, storage: Storage, width: int) -> dict[str, Tensor]:
+    part = read_tensors(path, tensor_names(path), storage)
+    check_names(set(part), {"weight", "bias"}, path, HEAD_HINT)
+    rows = len(part["weight"]) if part["weight"].ndim else 0
+    for name, wanted in (("weight", (rows, width)), ("bias", (rows,))):
+        check_shape(path, name, tuple(part[name].shape), wanted, HEAD_HINT)
+        check_finite(path, name, part[name])
+    return part
+
+
+def _rows_per_file(tensors: dict[str, Tensor], shard_bytes: int) -> int:
+    num_rows = len(tensors["weight"])
+    per_row = sum(tensor.nbytes for tensor in tensors.values()) // num_rows
+    header = FIXED_BYTES + bytes_in_file({name: tensor[:0] for name, tensor in tensors.items()})
+    rows = (shard_bytes - header) // per_row
+    if rows < 1:
+        raise OutputError(
+            f"a word of the softmax takes {per_row:,} bytes, but a shard may have "
+            f"{shard_bytes:,}; allow larger shards"
+        )
+    return min(rows, num_rows)

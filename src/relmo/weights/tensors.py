@@ -1,8 +1,8 @@
-"""What a reader hands on, and the checks that every format shares."""
+"""A model as any format reads it, the protocol of a format, and the checks that all share."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
@@ -20,45 +20,45 @@ START_NAMES = {
     for direction in ("forward", "backward")
     for part in "hc"
 }
-"""Module name -> file name of the stored start state; all other names are the module tree's."""
+"""Start state: module name -> file name; all other names are those of the module tree."""
 Storage = Literal["float32", "int8"]
 """How matrices are stored; vectors are always float32."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelFiles:
-    """A model as any format gives it."""
+    """A model as any format reads it."""
 
     config: ElmoConfig
     tensors: dict[str, Tensor]
     """By module name, float32, in the module's shapes."""
     lexicon: Lexicon | None = None
-    """The model's word list: of its word table, or of its softmax."""
+    """The vocabulary of the word table, or of the softmax."""
     lm_head: Callable[[], dict[str, Tensor]] | None = None
-    """Reads the softmax's `weight` (V, P) and `bias` (V,); only language modelling needs them."""
+    """Reads the softmax's `weight` (V, P) and `bias` (V,); only the language model needs them."""
 
     def __post_init__(self) -> None:
         tokens = self.config.tokens
         if not isinstance(tokens, WordTableConfig):
             return
         if self.lexicon is None:
-            raise WeightError("a model with a word table needs its word list, vocab.txt")
+            raise WeightError("a model with a word table needs its vocabulary, vocab.txt")
         if len(self.lexicon) != tokens.num_words:
             raise WeightError(
                 f"vocab.txt has {len(self.lexicon)} words, the word table {tokens.num_words} rows; "
-                f"they must be of the same model"
+                f"are they from the same model?"
             )
 
 
-class Format(Protocol):
-    """One way to lay a model out in a folder."""
+class ModelFormat(Protocol):
+    """One layout of a model folder."""
 
     name: str
-    wanted: str
-    """What must lie in the folder, in words."""
+    needs: str
+    """The files that the folder must contain, in words."""
 
     def detect(self, folder: Path) -> bool:
-        """Whether the folder holds such a model."""
+        """Whether the folder contains a model in this format."""
 
     def read(self, folder: Path) -> ModelFiles:
         """Read and check it."""
@@ -70,58 +70,58 @@ class Format(Protocol):
         shard_bytes: int | None = None,
         storage: Storage = "float32",
     ) -> None:
-        """Write it; a format without shards or 8-bit storage refuses them."""
+        """Write it; a format without shards or 8-bit storage raises ConfigError."""
 
     def lost(self, model: ModelFiles) -> list[str]:
-        """What of such a model the format cannot hold, in words."""
+        """What the format cannot store of this model, in words."""
 
 
 def expected_shapes(config: ElmoConfig) -> dict[str, torch.Size]:
-    """Name and shape of each tensor that a model of these settings has."""
+    """The name and shape of each tensor of a model with these settings."""
     with torch.device("meta"):
         return {name: tensor.shape for name, tensor in BiLM(config).state_dict().items()}
 
 
 def check_names(found: set[str], wanted: set[str], path: Path, hint: str) -> None:
-    """Raise WeightError that names the missing and the extra tensors."""
+    """Raise WeightError if tensors are missing or unexpected, with their names."""
     missing, extra = sorted(wanted - found), sorted(found - wanted)
     if missing:
         raise WeightError(f"{path}: lacks {_some(missing)}; {hint}")
     if extra:
-        raise WeightError(f"{path}: holds {_some(extra)}, which these settings do not have; {hint}")
+        raise WeightError(f"{path}: has the unexpected {_some(extra)}; {hint}")
 
 
 def check_shape(
     path: Path, name: str, found: tuple[int, ...], wanted: tuple[int, ...], hint: str
 ) -> None:
-    """Raise WeightError that names the tensor unless the shapes agree."""
+    """Raise WeightError unless the tensor has the expected shape."""
     if tuple(found) != tuple(wanted):
         raise WeightError(
-            f"{path}: {name!r} is {tuple(found)}, these settings need {tuple(wanted)}; {hint}"
+            f"{path}: {name!r} has the shape {tuple(found)}, expected {tuple(wanted)}; {hint}"
         )
 
 
 def check_finite(path: Path, name: str, tensor: Tensor) -> None:
-    """Raise WeightError that names the tensor if it holds NaN or infinity."""
-    # One pass without a temporary: a finite sum has finite terms. (An overflow is looked into.)
+    """Raise WeightError if the tensor contains NaN or infinity."""
+    # One pass without a temporary: a finite sum has finite terms. (It may also overflow.)
     if torch.isfinite(tensor.sum()):
         return
     bad = int((~torch.isfinite(tensor)).sum())
     if bad:
         raise WeightError(
-            f"{path}: {name!r} holds {bad} values that are NaN or infinite; "
-            f"the file is damaged or training diverged: take an earlier copy"
+            f"{path}: {name!r} contains {bad} values that are NaN or infinite; "
+            f"the file is damaged or training diverged: use an earlier copy"
         )
 
 
 def tensors_of(bilm: BiLM) -> Iterator[tuple[str, Tensor]]:
-    """Name and value of each tensor of a module, on the CPU in float32, one at a time."""
+    """The name and value of each tensor of a module, on the CPU in float32, one at a time."""
     for name, tensor in bilm.state_dict().items():
         yield name, tensor.detach().to("cpu", torch.float32)
 
 
 def build_bilm(files: ModelFiles) -> BiLM:
-    """The module around the tensors, without a copy and without initialising anything."""
+    """Build the module around the tensors, without copying or initializing anything."""
     with torch.device("meta"):
         bilm = BiLM(files.config)
     bilm.load_state_dict(files.tensors, strict=True, assign=True)
@@ -131,8 +131,3 @@ def build_bilm(files: ModelFiles) -> BiLM:
 def _some(names: list[str]) -> str:
     shown = ", ".join(repr(name) for name in names[:4])
     return shown + (f" and {len(names) - 4} more" if len(names) > 4 else "")
-
-
-def with_file_names(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Module names -> names as native files hold them."""
-    return {START_NAMES.get(name, name): tensor for name, tensor in tensors.items()}

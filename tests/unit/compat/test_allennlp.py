@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from relmo.compat.allennlp import Elmo, ElmoEmbedder, batch_to_ids
+from relmo.compat.allennlp import CarriedState, Elmo, ElmoEmbedder, batch_to_ids
+from relmo.config import LstmConfig
 from relmo.errors import ConfigError, OutputError, TextError
+from relmo.nn.bilm import map_state
 from tests.support.official import write_official
 
 SENTENCES = [["The", "bank", "of", "the", "river"], ["Bank"]]
@@ -92,7 +94,7 @@ def test_models_and_ids_that_do_not_fit_are_refused_with_a_reason(tmp_path, file
     other = write_official(tmp_path / "short", max_characters=12)
     with pytest.raises(ConfigError, match="50 character ids per word"):
         Elmo(other / "options.json", other / "weights.hdf5", 1)
-    with pytest.raises(TextError, match="is needed: batch_to_ids"):
+    with pytest.raises(TextError, match="expected ids of shape .* use batch_to_ids"):
         Elmo(*files, 1)(batch_to_ids(SENTENCES)[..., :30])
 
 
@@ -103,7 +105,7 @@ def test_word_ids_without_a_cache_are_warned_about(files, caplog):
 
 def test_a_cache_and_finetuning_are_warned_about(files, caplog):
     Elmo(*files, 1, requires_grad=True, vocab_to_cache=["<pad>", "a"])
-    assert "cached words do not follow" in caplog.text
+    assert "cached word vectors are not updated" in caplog.text
 
 
 @pytest.mark.parametrize("given", [None, "https://host/options.json", "s3://bucket/options.json"])
@@ -150,8 +152,12 @@ def test_embed_file_with_sentences_as_keys(embedder, tmp_path):
     embedder.embed_file(io.StringIO("a b\nc\n"), tmp_path / "o.h5", use_sentence_keys=True)
     with h5py.File(tmp_path / "o.h5") as file:
         assert set(file) == {"a b", "c"}
-    for text, trouble in (("a/b\n", "holds '/'"), ("a\na\n", "occurs twice"), ("\n", "is empty")):
-        with pytest.raises(OutputError, match=trouble):
+    for text, problem in (
+        ("a/b\n", "contains '/'"),
+        ("a\na\n", "occurs twice"),
+        ("\n", "is empty"),
+    ):
+        with pytest.raises(OutputError, match=problem):
             embedder.embed_file(io.StringIO(text), tmp_path / "x.h5", use_sentence_keys=True)
     assert not (tmp_path / "x.h5").exists()
 
@@ -171,3 +177,43 @@ def test_a_stateful_embedder_can_be_reset(files):
     third = embedder.embed_sentence(SENTENCES[0])
     assert not np.array_equal(first, second)
     assert np.array_equal(first, third)
+
+
+# --- carried state
+
+LSTM = LstmConfig(num_layers=2, cell_width=4, output_width=3)
+LIKE = torch.zeros(1)
+
+
+def rows_of(state) -> list[float]:
+    """The value of each row, which must be the same in all tensors and layers."""
+    parts = state.forward.h, state.forward.c, state.backward.h, state.backward.c
+    assert [part.shape[2] for part in parts] == [3, 4, 3, 4]
+    assert all(torch.equal(part[:1, :, :1].expand_as(part), part) for part in parts)
+    return state.forward.h[0, :, 0].tolist()
+
+
+def filled(carried, values):
+    """The state of a batch that ended with one value per row."""
+    before = carried.before(LSTM, len(values), LIKE)
+    return map_state(lambda part: torch.zeros_like(part) + torch.tensor(values)[:, None], before)
+
+
+def test_a_carried_state_starts_from_zero():
+    assert rows_of(CarriedState().before(LSTM, 2, LIKE)) == [0, 0]
+
+
+def test_a_smaller_batch_updates_its_own_rows_and_a_larger_one_adds_zero_rows():
+    carried = CarriedState()
+    carried.after(filled(carried, [1.0, 2.0, 3.0]))
+    assert rows_of(carried.before(LSTM, 2, LIKE)) == [1, 2]
+    carried.after(filled(carried, [7.0]))
+    assert rows_of(carried.before(LSTM, 5, LIKE)) == [7, 2, 3, 0, 0]
+    carried.reset()
+    assert rows_of(carried.before(LSTM, 1, LIKE)) == [0]
+
+
+def test_no_gradient_flows_from_call_to_call():
+    carried = CarriedState()
+    carried.after(map_state(lambda part: part.requires_grad_(), filled(carried, [1.0])))
+    assert not carried.before(LSTM, 1, LIKE).forward.h.requires_grad

@@ -1,12 +1,12 @@
 """Packed products give what F.linear gives, and a row's result is its own."""
 
+import os
 from functools import partial
 
 import pytest
 import torch
 
 from relmo.kernels import cpu_products
-from relmo.kernels.cpu_features import has_int8, has_mkl
 from relmo.kernels.cpu_products import (
     Bfloat16Product,
     Int8Product,
@@ -14,6 +14,8 @@ from relmo.kernels.cpu_products import (
     PlainProduct,
     RoundedProduct,
     SharedProduct,
+    has_int8,
+    has_mkl,
     make_product,
     to_int8,
 )
@@ -319,3 +321,64 @@ def test_a_weight_is_left_as_it_was(precision):
         found = make_product(weight, precision)(normal(3, 7))
     assert torch.equal(weight, before)
     assert not found.requires_grad
+
+
+# ── what this CPU can do ──────────────────────────────────────────────────────────────────
+
+CORE = "processor\t: 0\nmodel name\t: A CPU\ncpuid level\t: {}\nflags\t\t: fpu avx512f {}\n\n"
+
+
+@pytest.mark.parametrize(
+    ("level", "flags", "found"),
+    [
+        (28, "amx_bf16 amx_tile amx_int8", True),
+        (29, "amx_bf16 amx_tile amx_int8", False),
+        (32, "amx_tile", False),
+        (28, "avx512_bf16", False),
+        ("?", "amx_tile", False),
+    ],
+)
+def test_tiles_are_hidden_where_the_leaf_that_describes_them_is(level, flags, found):
+    later = CORE.format(28, "amx_tile")  # only the first core is asked
+    assert cpu_products.hides_tiles(CORE.format(level, flags) + later) is found
+
+
+def test_no_text_hides_nothing():
+    assert not cpu_products.hides_tiles("")
+
+
+def test_onednn_is_told_and_a_users_word_stands(tmp_path, monkeypatch):
+    path = tmp_path / "cpuinfo"
+    path.write_text(CORE.format(28, "amx_tile"), encoding="utf-8")
+    monkeypatch.setattr(cpu_products, "CPUINFO", path)
+    monkeypatch.delenv(cpu_products.ONEDNN_LIMIT, raising=False)
+    cpu_products.avoid_hidden_tiles()
+    assert os.environ[cpu_products.ONEDNN_LIMIT] == cpu_products.WITHOUT_TILES
+    monkeypatch.setenv(cpu_products.ONEDNN_LIMIT, "AVX2")
+    cpu_products.avoid_hidden_tiles()
+    assert os.environ[cpu_products.ONEDNN_LIMIT] == "AVX2"
+
+
+def test_a_system_without_that_file_is_left_as_it_is(tmp_path, monkeypatch):
+    monkeypatch.setattr(cpu_products, "CPUINFO", tmp_path / "none")
+    monkeypatch.delenv(cpu_products.ONEDNN_LIMIT, raising=False)
+    cpu_products.avoid_hidden_tiles()
+    assert cpu_products.ONEDNN_LIMIT not in os.environ
+
+
+@pytest.mark.parametrize(
+    ("has", "limit", "uses"),
+    [
+        (True, None, True),
+        (True, "AVX512_CORE_AMX", True),
+        (True, "default", True),
+        (True, cpu_products.WITHOUT_TILES, False),
+        (False, None, False),
+    ],
+)
+def test_tiles_are_used_where_they_are_and_nobody_forbids_it(monkeypatch, has, limit, uses):
+    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: has)
+    monkeypatch.delenv(cpu_products.ONEDNN_LIMIT, raising=False)
+    if limit is not None:
+        monkeypatch.setenv(cpu_products.ONEDNN_LIMIT, limit)
+    assert cpu_products.uses_tiles() is uses

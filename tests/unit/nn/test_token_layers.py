@@ -5,7 +5,7 @@ import torch
 
 from relmo import CharCnnConfig
 from relmo.kernels import reference
-from relmo.kernels.gemm_char_cnn import char_convolutions
+from relmo.kernels.char_cnn import char_convolutions
 from relmo.nn.token_layers import CharCnn, initialize
 from relmo.text.characters import make_characters
 

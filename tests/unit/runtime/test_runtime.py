@@ -10,7 +10,7 @@ import torch
 from relmo import Elmo
 from relmo.config import LstmConfig
 from relmo.errors import ConfigError
-from relmo.kernels.cpu_features import has_bfloat16
+from relmo.kernels.cpu_products import has_bfloat16
 from relmo.nn.bilm import map_state, read_sentences
 from relmo.runtime.cpu_engine import CpuEngine
 from tests.conftest import tiny_config

@@ -1,12 +1,12 @@
-"""An index finds what was put in, keeps what it was told, and forgets what was deleted."""
+"""An index finds what was added, and no longer finds what was deleted."""
 
 import threading
 
 import pytest
 
 from relmo.errors import ConfigError, OutputError
-from relmo.search import Document, SemanticIndex, Settings
-from relmo.search.embedded import EmbeddedStore
+from relmo.search import Document, IndexSettings, SemanticIndex
+from relmo.search.sqlite import SqliteStore
 
 pytest.importorskip("Stemmer", reason="pip install 'relmo[search]'")
 DOCUMENTS = [
@@ -18,7 +18,7 @@ DOCUMENTS = [
 
 @pytest.fixture
 def index(tiny, tmp_path):
-    settings = Settings(passages="sentence")
+    settings = IndexSettings(passages="sentence")
     with SemanticIndex.build(tmp_path / "i", DOCUMENTS, settings=settings, elmo=tiny) as built:
         yield built
 
@@ -36,7 +36,7 @@ def test_a_passage_finds_itself_first(index):
     assert len(index) == 5
 
 
-def test_a_hit_says_where_it_stands(index):
+def test_a_hit_has_its_position(index):
     hit = next(h for h in index.search("Fish jumped.", k=5) if h.text == "Fish jumped.")
     assert (hit.document, hit.source, hit.line, hit.start, hit.end) == (
         "river",
@@ -72,11 +72,11 @@ def test_searches_are_filtered(index):
 def test_a_query_without_words_finds_nothing(index):
     assert index.search(" ") == []
     assert index.search(" ", hybrid=True) == []
-    with pytest.raises(ConfigError, match="at least 1"):
+    with pytest.raises(ConfigError, match="≥ 1"):
         index.search("x", k=0)
 
 
-def test_adding_a_key_that_is_there_is_refused_and_updating_replaces(index):
+def test_adding_an_existing_key_is_an_error_and_updating_replaces(index):
     with pytest.raises(ConfigError, match="use update"):
         index.add([DOCUMENTS[0]])
     with pytest.raises(ConfigError, match="use update"):
@@ -96,7 +96,7 @@ def test_what_was_deleted_is_not_found(index):
 
 def test_an_index_opens_again_with_its_own_model(tiny, tmp_path):
     tiny.save_pretrained(tmp_path / "model")
-    settings = Settings(model=str(tmp_path / "model"))
+    settings = IndexSettings(model=str(tmp_path / "model"))
     with SemanticIndex.build(tmp_path / "i", iter(DOCUMENTS), settings=settings) as built:
         before = built.search("cats")
     with SemanticIndex.open(tmp_path / "i") as again:
@@ -109,17 +109,17 @@ def test_an_index_is_not_built_over_another(tiny, tmp_path):
         SemanticIndex.build(tmp_path / "i", [], elmo=tiny)
 
 
-def test_files_that_are_no_index_are_refused(tiny, tmp_path):
+def test_files_that_are_not_an_index_are_rejected(tiny, tmp_path):
     with pytest.raises(ConfigError, match="no such index"):
         SemanticIndex.open(tmp_path / "i", elmo=tiny)
     (tmp_path / "text").write_text("not SQLite" * 1000)
     with pytest.raises((ConfigError, OutputError), match="text"):
         SemanticIndex.open(tmp_path / "text", elmo=tiny)
-    EmbeddedStore(tmp_path / "empty", create=True).close()
+    SqliteStore(tmp_path / "empty", create=True).close()
     with pytest.raises(ConfigError, match="no index yet"):
         SemanticIndex.open(tmp_path / "empty", elmo=tiny)
     with pytest.raises(OutputError, match="folder"):
-        EmbeddedStore(tmp_path / "no" / "i", create=True)
+        SqliteStore(tmp_path / "no" / "i", create=True)
 
 
 def test_a_reader_sees_what_another_process_writes(index, tiny, tmp_path):
@@ -131,14 +131,14 @@ def test_a_reader_sees_what_another_process_writes(index, tiny, tmp_path):
         assert "new" not in found(other.search("Birds sing.", k=9))
 
 
-def test_compacting_changes_no_hit(tiny, tmp_path):
+def test_merging_segments_changes_no_hit(tiny, tmp_path):
     documents = [Document(f"d{i}", "s", f"The bank number {i} of the river.") for i in range(40)]
     with SemanticIndex.build(tmp_path / "i", documents, elmo=tiny) as index:
         index.store.replace([], [f"d{i}" for i in range(25)])
         before = [index.search("bank 30", k=20, hybrid=hybrid) for hybrid in (False, True)]
         db = index.store._db
         (rows,) = db.execute("SELECT sum(length(ids)) / 8 FROM segments").fetchone()
-        index.store.tidy()
+        index.store.optimize()
         (after,) = db.execute("SELECT sum(length(ids)) / 8 FROM segments").fetchone()
         assert (rows, after) == (40, 15)
         assert [index.search("bank 30", k=20, hybrid=h) for h in (False, True)] == before

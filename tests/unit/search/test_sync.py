@@ -10,10 +10,9 @@ import pytest
 
 from relmo.errors import ConfigError, DataError, RelmoError
 from relmo.search import SemanticIndex, encoder, sync
-from relmo.search.documents import BadRow
-from relmo.search.open_store import open_store
+from relmo.search.documents import BadRow, TableColumns
+from relmo.search.store import open_store
 from relmo.search.sync import index_files, remove_files
-from relmo.search.tables import Columns
 from tests.support.toy_search import postgres_address
 
 pytest.importorskip("Stemmer", reason="pip install 'relmo[search]'")
@@ -36,7 +35,7 @@ def write_rows(path, rows):
 
 
 def follow(tiny, **more):
-    return index_files("i.relmo", ["notes"], elmo=tiny, columns=Columns(id="id"), **more)
+    return index_files("i.relmo", ["notes"], elmo=tiny, columns=TableColumns(id="id"), **more)
 
 
 def held(where="i.relmo"):
@@ -105,7 +104,7 @@ def test_settings_that_contradict_the_index_are_refused(tiny, notes):
 def test_a_folder_with_nothing_to_index_is_a_wrong_call(tiny, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "notes").mkdir()
-    with pytest.raises(ConfigError, match="no file that can be indexed"):
+    with pytest.raises(ConfigError, match="no files that can be indexed"):
         follow(tiny)
     assert not (tmp_path / "i.relmo").exists()
 
@@ -150,7 +149,7 @@ def test_a_later_run_that_fails_leaves_the_index_alone(tiny, notes):
 
 def test_an_index_is_not_made_of_nothing(tiny, notes):
     bad: list[BadRow] = []
-    wrong = Columns(text=("body",))
+    wrong = TableColumns(text=("body",))
     with pytest.raises(ConfigError, match=r"no text to index in 1 files \(5 bad rows"):
         index_files("i.relmo", ["notes/rows.jsonl"], elmo=tiny, columns=wrong, on_bad=bad.append)
     assert len(bad) == 5
@@ -159,8 +158,8 @@ def test_an_index_is_not_made_of_nothing(tiny, notes):
 
 def test_a_metadata_column_that_no_row_has_is_a_wrong_call(tiny, notes):
     with pytest.raises(ConfigError, match="'yaer'"):
-        index_files("i.relmo", ["notes"], elmo=tiny, columns=Columns(meta=("year", "yaer")))
-    report = index_files("i.relmo", ["notes"], elmo=tiny, columns=Columns(meta=("year",)))
+        index_files("i.relmo", ["notes"], elmo=tiny, columns=TableColumns(meta=("year", "yaer")))
+    report = index_files("i.relmo", ["notes"], elmo=tiny, columns=TableColumns(meta=("year",)))
     assert report.documents == 8
 
 
@@ -168,12 +167,12 @@ KILLED = """
 import os, signal, sys, torch
 torch.set_num_threads(1)
 from relmo import Elmo
-from relmo.search import embedded, index, postgres, sync
-from relmo.search.tables import Columns
+from relmo.search import index, postgres, sqlite, sync
+from relmo.search.documents import TableColumns
 
 index.BATCH_PASSAGES = 8
 where, left = sys.argv[1], int(sys.argv[2])
-prepare, run = embedded.EmbeddedStore._prepare, postgres.PostgresStore._run
+prepare, run = sqlite.SqliteStore._prepare, postgres.PostgresStore._run
 
 def count(statement):
     global left
@@ -190,15 +189,16 @@ def counted(self, query, values=()):
     return run(self, query, values)
 
 def telling(replace):
-    def told(self, entries, gone=()):
-        replace(self, entries, gone)
+    def told(self, entries, delete=()):
+        replace(self, entries, delete)
         print(*(entry.document.key for entry in entries), flush=True)
     return told
 
-embedded.EmbeddedStore._prepare, postgres.PostgresStore._run = traced, counted
-for store in (embedded.EmbeddedStore, postgres.PostgresStore):
+sqlite.SqliteStore._prepare, postgres.PostgresStore._run = traced, counted
+for store in (sqlite.SqliteStore, postgres.PostgresStore):
     store.replace = telling(store.replace)
-sync.index_files(where, ["notes"], elmo=Elmo.from_pretrained("model"), columns=Columns(id="id"))
+elmo = Elmo.from_pretrained("model")
+sync.index_files(where, ["notes"], elmo=elmo, columns=TableColumns(id="id"))
 """
 
 
@@ -215,7 +215,7 @@ def run_until_killed(tiny, notes, where, statement):
 
 def complete(tiny, where, here):
     """A new run embeds what is not here yet, and the index holds every document once."""
-    report = index_files(where, ["notes"], elmo=tiny, columns=Columns(id="id"))
+    report = index_files(where, ["notes"], elmo=tiny, columns=TableColumns(id="id"))
     assert report.unchanged == len(here)
     assert report.embedded == 43 - len(here)
     assert len(held(where)) == report.passages == 43

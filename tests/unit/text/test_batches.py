@@ -26,7 +26,7 @@ def test_like_lengths_stand_together():
 
 
 def test_a_batch_without_room_is_refused():
-    with pytest.raises(ConfigError, match="needs room"):
+    with pytest.raises(ConfigError, match="must be ≥ 1, got 0 and None"):
         plan_batches([1], max_tokens=0)
 
 

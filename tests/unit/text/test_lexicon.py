@@ -27,7 +27,7 @@ def test_a_file_from_windows_reads_the_same(tmp_path):
 
 @pytest.mark.parametrize(
     ("words", "message"),
-    [([*WORDS, "the"], "holds 'the' twice"), (WORDS[1:], "lacks '</S>'"), (["<S>"], "lacks")],
+    [([*WORDS, "the"], "contains 'the' twice"), (WORDS[1:], "lacks '</S>'"), (["<S>"], "lacks")],
 )
 def test_a_bad_list_is_refused(words, message):
     with pytest.raises(TextError, match=message):

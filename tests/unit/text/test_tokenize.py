@@ -2,17 +2,19 @@
 
 import time
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from relmo.errors import ConfigError
+from relmo.errors import ConfigError, TextError, TextWarning
 from relmo.text.tokenize import (
     RelmoTokenizer,
     TreebankTokenizer,
     WhitespaceTokenizer,
-    _pattern,
     make_tokenizer,
+    token_pattern,
+    tokenized,
 )
 
 ANY_TEXT = st.text(st.characters(), max_size=80)  # lone surrogates, too
@@ -63,7 +65,7 @@ def test_every_character_but_white_space_stands_in_exactly_one_token(tokenizer, 
 @settings(max_examples=150, deadline=None)
 def test_shortcut_for_plain_words_changes_no_token(tokenizer, text):
     whole = tokenizer.name == "treebank"
-    long_way = [match[0] for match in _pattern(whole=whole, shortcut=False).finditer(text)]
+    long_way = [match[0] for match in token_pattern(whole=whole, shortcut=False).finditer(text)]
     assert words(text, tokenizer) == long_way
 
 
@@ -395,3 +397,29 @@ def test_long_lines_are_no_trouble(text):
     started = time.process_time()
     assert "".join(words(text)) == text.replace(" ", "")
     assert time.process_time() - started < 4
+
+
+# --- sentences as users give them
+
+
+def test_strings_are_split_and_token_lists_are_kept():
+    sentences = ["Don't go.", ["a", "token list"], (), np.array(["x", "y"])]
+    with pytest.warns(TextWarning, match="sentence 1: 'token list' contains a space"):
+        found = list(tokenized(sentences, RelmoTokenizer()))
+    assert found == [["Do", "n't", "go", "."], ["a", "token list"], [], ["x", "y"]]
+
+
+def test_one_string_is_refused_before_anything_is_read():
+    with pytest.raises(TextError, match=r"expected a list of sentences, got a string"):
+        tokenized("Don't go.", RelmoTokenizer())
+
+
+@pytest.mark.parametrize("bad", [None, 3, b"bytes", bytearray(b"b"), {"a": 1}, {"a"}])
+def test_what_is_no_sentence_is_named_by_its_position(bad):
+    with pytest.raises(TextError, match=f"sentence 1 is a {type(bad).__name__}; expected a string"):
+        list(tokenized([["a"], bad], RelmoTokenizer()))
+
+
+def test_a_token_that_is_not_a_string_is_named():
+    with pytest.raises(TextError, match=r"sentence 0, token 1 is 3 \(int\)"):
+        list(tokenized([["a", 3]], RelmoTokenizer()))

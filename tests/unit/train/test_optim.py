@@ -4,11 +4,11 @@ import copy
 
 import pytest
 import torch
+from relmo.nn.lstm import LstmLayer
 from torch import nn
 
 from relmo.config import LstmConfig
 from relmo.errors import ConfigError
-from relmo.nn.lstm import LstmLayer
 from relmo.train.optim import (
     STEP_SIZE,
     Muon,

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from relmo.vectors.record import Record
+from relmo.vectors.formats import Record
 
 ODD_TOKENS = ["🙂", "/", "a\0b", "\ud800", "\ud83d", "\ude00", "\"'\\", "\u2028", "", "naïve"]
 

@@ -18,7 +18,7 @@ import pytest
 
 import relmo
 from relmo.vectors import formats
-from relmo.vectors.record import Record
+from relmo.vectors.formats import Record
 from relmo.vectors.writer import VectorWriter
 
 NUM_LINES = 10

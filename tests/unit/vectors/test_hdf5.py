@@ -7,14 +7,13 @@ import numpy as np
 import pytest
 
 from relmo.vectors import hdf5
-from relmo.vectors.formats import About
-from relmo.vectors.record import Record
+from relmo.vectors.formats import Record, VectorFileInfo
 
 
 def write(path, texts):
     vectors = np.ones((3, 1, 2), np.float32)
     records = [Record(line, text, ["x"], vectors) for line, text in enumerate(texts)]
-    hdf5.write(records, About({"model": "m"}, [0, 1, 2], len(texts)), path)
+    hdf5.write_hdf5(records, VectorFileInfo({"model": "m"}, [0, 1, 2], len(texts)), path)
     return h5py.File(path)
 
 

@@ -1,5 +1,7 @@
 """The journal: nothing appended is lost, nothing torn is kept."""
 
+import errno
+import io
 import os
 import time
 import tracemalloc
@@ -8,10 +10,17 @@ import numpy as np
 import pytest
 
 from relmo.errors import OutputError
-from relmo.vectors import entries
 from relmo.vectors import journal as journal_module
-from relmo.vectors.journal import Journal
-from relmo.vectors.record import Record
+from relmo.vectors.formats import Record
+from relmo.vectors.journal import (
+    Journal,
+    open_locked,
+    pack_entry,
+    pack_header,
+    read_head,
+    read_header,
+    read_record,
+)
 
 RUN = {"model": "small", "layers": "all"}
 
@@ -96,7 +105,7 @@ def test_another_run_is_refused_with_every_difference(path, written):
     assert "model was 'small', now 'large'" in message
     assert "precision was None, now 'int8'" in message
     assert "layers" not in message
-    assert "delete it" in message
+    assert "delete this file" in message
     assert path.read_bytes() == before
 
 
@@ -108,13 +117,13 @@ def test_a_run_is_compared_as_json_holds_it(path):
 
 
 def test_without_resume_an_earlier_run_is_refused_and_kept(path, written):
-    with pytest.raises(OutputError, match="holds 4 lines of an interrupted run"):
+    with pytest.raises(OutputError, match="contains 4 lines of an interrupted run"):
         Journal(path, {"model": "large"}, resume=False)
     assert path.exists()
 
 
 def test_without_resume_an_earlier_run_that_made_nothing_is_no_hindrance(path):
-    path.write_bytes(entries.pack_opening({"model": "small"}))
+    path.write_bytes(pack_header({"model": "small"}))
     Journal(path, {"model": "large"}, resume=False).close()
     assert not path.exists()
 
@@ -139,7 +148,7 @@ def test_another_text_is_refused_with_its_line(path, written, make_records):
     journal = Journal(path, RUN, resume=True)
     texts = [record.text for record in make_records(4)]
     assert journal.is_done(0, texts[0])
-    with pytest.raises(OutputError, match=r"input has changed: line 1 .*delete it"):
+    with pytest.raises(OutputError, match=r"input has changed: line 1 .*delete this file"):
         journal.is_done(1, texts[1] + "!")
     journal.close()
 
@@ -265,3 +274,98 @@ def test_memory_does_not_grow_with_the_records(path):
     tracemalloc.stop()
     journal.remove()
     assert peak < 100_000  # the file has a million bytes
+
+
+# --- the bytes of a journal
+
+
+def reader(*pieces):
+    return io.BufferedReader(io.BytesIO(b"".join(pieces)))
+
+
+def test_a_record_comes_back_bit_for_bit(make_records):
+    for dtype in ("float32", "float16"):
+        for record in make_records(8, 3, dtype):
+            file = reader(*pack_entry(record))
+            back = read_record(file, read_head(file))
+            assert (back.line, back.text, back.tokens) == (record.line, record.text, record.tokens)
+            assert back.vectors.dtype == record.vectors.dtype
+            assert np.array_equal(back.vectors, record.vectors)
+
+
+def test_two_lone_surrogates_are_not_joined():
+    text = "\ud83d" + "\ude00"
+    record = Record(0, text, [text], np.zeros((1, 2), np.float32))
+    file = reader(*pack_entry(record))
+    assert read_record(file, read_head(file)).text == text
+
+
+def test_vectors_that_are_a_view_are_packed_by_value():
+    vectors = np.arange(24, dtype=np.float32).reshape(4, 2, 3).swapaxes(0, 1)  # not contiguous
+    file = reader(*pack_entry(Record(0, "", ["a"] * 4, vectors)))
+    assert np.array_equal(read_record(file, read_head(file)).vectors, vectors)
+
+
+def test_a_header_comes_back():
+    run = {"model": "é", "layers": [0, 1]}
+    assert read_header(reader(pack_header(run))) == run
+
+
+def test_an_incomplete_header_is_none():
+    packed = pack_header({"model": "m"})
+    for length in range(len(packed)):
+        assert read_header(reader(packed[:length])) is None
+
+
+def test_other_files_are_told_from_torn_ones():
+    for start in (b"RELMOJ2\nmore of it", b"x", b"\x89HDF\r\n\x1a\n"):
+        with pytest.raises(ValueError, match="not a journal"):
+            read_header(reader(start))
+
+
+def test_a_head_with_any_bit_changed_is_none(make_records):
+    head, _ = pack_entry(next(make_records()))
+    for position in range(36):
+        changed = bytearray(head)
+        changed[position] ^= 1
+        assert read_head(reader(changed)) is None
+
+
+# --- one process at a time
+
+
+def test_a_locked_file_is_held_by_one(tmp_path):
+    with (
+        open_locked(tmp_path / "a"),
+        pytest.raises(OutputError, match="another process is writing it; wait until it ends"),
+    ):
+        open_locked(tmp_path / "a")
+
+
+def test_a_lock_ends_with_its_holder(tmp_path):
+    open_locked(tmp_path / "a").close()
+    open_locked(tmp_path / "a").close()
+
+
+def test_a_file_deleted_while_it_was_being_locked_is_opened_anew(tmp_path, monkeypatch):
+    path, take, calls = tmp_path / "a", journal_module._lock, []
+
+    def lock_after_deletion(file, where):
+        calls.append(file)
+        if len(calls) == 1:
+            path.unlink()
+        take(file, where)
+
+    monkeypatch.setattr(journal_module, "_lock", lock_after_deletion)
+    with open_locked(path) as file:
+        file.write(b"x")
+    assert len(calls) == 2
+    assert path.read_bytes() == b"x"
+
+
+def test_a_file_system_without_locks_is_accepted(tmp_path, monkeypatch):
+    def no_locks(file, how):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("fcntl.flock", no_locks)
+    open_locked(tmp_path / "a").close()

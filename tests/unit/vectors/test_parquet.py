@@ -7,12 +7,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from relmo.vectors import parquet
-from relmo.vectors.formats import About
-from relmo.vectors.record import Record
+from relmo.vectors.formats import Record, VectorFileInfo
 
 
 def write(path, records, labels=(0, 1), num_lines=9):
-    parquet.write(records, About({"model": "m"}, labels, num_lines), path)
+    parquet.write_parquet(records, VectorFileInfo({"model": "m"}, labels, num_lines), path)
     return pq.ParquetFile(path)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from relmo.errors import OutputError
 from relmo.vectors import table_cache
-from relmo.vectors.lock import open_locked
+from relmo.vectors.journal import open_locked
 from relmo.vectors.table_cache import cached_table, table_key
 
 SHAPE = (5, 2, 3)

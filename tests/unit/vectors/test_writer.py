@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from relmo.errors import ConfigError, OutputError
-from relmo.vectors.record import Record
+from relmo.vectors.formats import Record
 from relmo.vectors.writer import VectorWriter
 
 SUFFIXES = [".h5", ".npz", ".parquet", ".jsonl"]
@@ -135,7 +135,7 @@ def test_without_resume_an_interrupted_run_is_not_thrown_away(path, make_records
     with open_writer(path) as writer:
         for record in make_records(3):
             writer.append(record)
-    with pytest.raises(OutputError, match="holds 3 lines of an interrupted run; go on with it"):
+    with pytest.raises(OutputError, match="contains 3 lines of an interrupted run; resume it"):
         open_writer(path)
     path.with_name(path.name + ".partial").unlink()
     write_all(path, make_records())
@@ -177,12 +177,12 @@ def test_two_writers_cannot_share_an_output(path, make_records):
 def test_records_of_another_shape_are_refused_at_once(path, make_records, shape):
     with open_writer(path) as writer:
         writer.append(next(make_records()))
-        with pytest.raises(OutputError, match=r"line 1: .* came; this output holds 3 "):
+        with pytest.raises(OutputError, match=r"line 1: expected 3 layers .*, got "):
             writer.append(Record(1, "x", ["x"], np.zeros(shape, np.float32)))
 
 
 def test_the_place_is_checked_before_any_work(path):
-    with pytest.raises(ConfigError, match="nowhere is not a folder; make it"):
+    with pytest.raises(ConfigError, match="nowhere is not a folder; create it"):
         open_writer(path.parent / "nowhere" / path.name)
     path.write_text("a file")
     with pytest.raises(ConfigError, match="is not a folder"):

@@ -1,4 +1,4 @@
-"""The card of any model: what is known stands there, what is not known does not."""
+"""The card of any model: it says what is known, and nothing else."""
 
 import json
 
@@ -30,7 +30,7 @@ def test_sizes_are_the_models_own(tiny):
     card = model_card(tiny.config, 1000, "int8", 2_500_000)
     assert "3 layers of width 16" in card
     parameters = sum(p.numel() for p in tiny.bilm.parameters())
-    assert f"| parameters | {parameters:,}, softmax apart |" in card
+    assert f"| parameters | {parameters:,} without the softmax |" in card
     assert "| words | 18 filters over bytes, 1 highway |" in card
     assert "| softmax | 1,000 words |" in card
     assert "| storage | int8, 2.5 MB |" in card
@@ -49,12 +49,12 @@ def test_other_kinds_of_models_have_a_card():
     )
     card = model_card(table, None)
     assert "# ELMo" in card
-    assert "| words | 1,234 words looked up |" in card
-    assert "the end is lost" not in card
+    assert "| words | vocabulary of 1,234 words |" in card
+    assert "Words are cut" not in card
     letters = CharCnnConfig(width=8, scheme="code_points", alphabet="abc", filters=((1, 4),))
     card = model_card(tiny_config(tokens=letters, start="stored"), None)
     assert "filters over code points, 2 highways" in card
-    assert "longer than 48 characters" in card
+    assert "Words are cut after 48 characters." in card
     assert "a state that is stored with the weights" in card
 
 

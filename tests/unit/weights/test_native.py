@@ -10,9 +10,9 @@ from safetensors.torch import load_file
 
 from relmo import Elmo
 from relmo.errors import ConfigError, OutputError
-from relmo.weights import layouts, native
+from relmo.weights import native
 from relmo.weights.convert import convert_model
-from relmo.weights.describe import describe_model
+from relmo.weights.find import describe_model, detect
 from relmo.weights.native import Native
 from tests.conftest import tiny_config
 
@@ -106,8 +106,8 @@ def test_info_reads_the_official_layout(official):
 
 def test_the_two_layouts_are_told_apart(tiny, official, tmp_path):
     tiny.save_pretrained(tmp_path / "native")
-    assert layouts.detect(tmp_path / "native").name == "native"
-    assert layouts.detect(official).name == "hdf5"
+    assert detect(tmp_path / "native").name == "native"
+    assert detect(official).name == "hdf5"
 
 
 def test_converting_needs_a_known_format_and_another_folder(official, tmp_path):
@@ -115,21 +115,21 @@ def test_converting_needs_a_known_format_and_another_folder(official, tmp_path):
         convert_model(official, tmp_path / "x", "onnx")
     with pytest.raises(ConfigError, match="same folder"):
         convert_model(official, official, "native")
-    with pytest.raises(ConfigError, match="only the native format has shards"):
+    with pytest.raises(ConfigError, match="only the native format supports shards"):
         convert_model(official, tmp_path / "x", "hdf5", shard_mb=5)
-    with pytest.raises(ConfigError, match="give 1 or more"):
+    with pytest.raises(ConfigError, match="shard_mb must be an integer ≥ 1, got 0"):
         convert_model(official, tmp_path / "x", "native", shard_mb=0)
 
 
 def test_two_formats_do_not_share_a_folder(tiny, official):
-    with pytest.raises(ConfigError, match="holds a model in the hdf5 format"):
+    with pytest.raises(ConfigError, match="contains a model in the hdf5 format"):
         convert_model("relmo-untrained", official, "native")
 
 
 def test_the_untrained_model_can_be_described_and_converted(tmp_path):
     assert describe_model("relmo-untrained")["width"] == 256
     convert_model("relmo-untrained", tmp_path / "m", "hdf5")
-    assert layouts.detect(tmp_path / "m").name == "hdf5"
+    assert detect(tmp_path / "m").name == "hdf5"
 
 
 def test_other_files_of_the_folder_stay(tiny, tmp_path):

@@ -11,8 +11,7 @@ from relmo import Elmo
 from relmo.errors import WeightError
 from relmo.weights.convert import convert_model
 from relmo.weights.native import Native
-from relmo.weights.official_hdf5 import OfficialHdf5
-from relmo.weights.official_options import to_options
+from relmo.weights.official_hdf5 import OfficialHdf5, to_options
 from tests.conftest import tiny_config
 from tests.support.official import VARIANTS, options_of, weights_of, write_official
 
@@ -123,7 +122,7 @@ def test_a_word_table_needs_its_word_list(tmp_path):
     with pytest.raises(WeightError, match="vocab.txt has 3 words, the word table 5 rows"):
         Elmo.from_pretrained(folder)
     (folder / "vocab.txt").unlink()
-    with pytest.raises(WeightError, match="needs its word list"):
+    with pytest.raises(WeightError, match="needs its vocabulary"):
         Elmo.from_pretrained(folder)
 
 

@@ -1,7 +1,7 @@
-"""Other ELMos, each in its own environment's Python, asked batch by batch.
+"""Other ELMo implementations, each in its own environment's Python, timed on the same sentences.
 
-A peer is one module beside this file that needs no relmo; `peer_process.py` runs it and answers
-lines of JSON. A new peer joins `MODULES`.
+A peer that is missing or fails is reported and left out. A new peer is one class in
+`peer_process.py` and one name in `PEERS`.
 """
 
 from __future__ import annotations
@@ -9,125 +9,150 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import sys
 from collections.abc import Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+import torch
 
-from relmo.errors import ConfigError, RelmoError
-from relmo.lab.bench.cases import BATCHES, Case
-from relmo.lab.bench.sentences import Words
-from relmo.types import Vectors
+from relmo.elmo import Elmo
+from relmo.errors import ConfigError, RelmoError, WeightError
+from relmo.lab.bench.sentences import BATCHES
 from relmo.weights.convert import convert_model
 
-PROCESS = "peer_process.py"
-"""The script that every peer runs in."""
-MODULES = {"allennlp": "peer_allennlp.py", "tensorflow": "peer_tensorflow.py"}
-"""Peer -> the file with its `Runner`."""
-
-
-class PeerMissing(Exception):
-    """A peer cannot be measured here; the message says why."""
+PROCESS = Path(__file__).with_name("peer_process.py")
+PEERS = ("allennlp", "tensorflow")
 
 
 def parse_peer(text: str) -> tuple[str, str]:
     """`allennlp=PYTHON` -> its name and the Python of its environment."""
     name, equals, python = text.partition("=")
-    if name not in MODULES or not equals or not python:
+    if name not in PEERS or not equals or not python:
         raise ConfigError(
-            f"--peers {text!r}: NAME=PYTHON is needed, the Python of the peer's environment, "
-            f"where NAME is one of {', '.join(MODULES)}"
+            f"--peers {text!r}: expected NAME=PYTHON, the Python of the peer's environment, "
+            f"where NAME is one of {', '.join(PEERS)}"
         )
     return name, python
 
 
-class Peer:
-    """A running peer with the model loaded.
+class RunnerProcess:
+    """A running `peer_process.py` with the model loaded; once it fails it answers nothing.
 
     Args:
-        name: of `MODULES`.
-        python: of an environment that has it installed.
-        model: folder in the official layout.
-        threads: for its arithmetic.
+        name: of the runner: a peer's, or "relmo".
     """
 
-    def __init__(self, name: str, python: str, model: Path, threads: int) -> None:
+    def __init__(self, name: str) -> None:
         self.name = name
-        self._folder = TemporaryDirectory(prefix="relmo-peer-")
-        folder = Path(self._folder.name)
-        self._errors = folder / "errors.txt"
-        for file in (PROCESS, MODULES[name]):  # alone: they must not find our modules
-            shutil.copy(Path(__file__).parent / file, folder)
-        module = Path(MODULES[name]).stem
-        arguments = [module, str(model), str(threads), str(max(BATCHES))]
+        self.facts: dict[str, Any] = {}
+        """What is known of it, as JSON; `missing` is why it could not be measured."""
+        self._process: subprocess.Popen[bytes] | None = None
+        self._folder = TemporaryDirectory(prefix="relmo-bench-")
+
+    def start(self, python: str, model: str, precision: str = "float32") -> None:
+        """Load a model in the official layout, or for relmo any, by a Python with the library."""
+        script = shutil.copy(PROCESS, self._folder.name)  # alone: it must not find our modules
+        self._errors = Path(self._folder.name, "errors.txt")
+        sizes = map(str, (torch.get_num_threads(), max(BATCHES)))
         try:
             with self._errors.open("wb") as errors:
                 self._process = subprocess.Popen(
-                    [python, str(folder / PROCESS), *arguments],
+                    [python, script, self.name, model, *sizes, precision],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=errors,
                 )
         except OSError as error:
-            self._folder.cleanup()
-            raise PeerMissing(f"{python} cannot be run: {error.strerror}") from error
-        self.facts = self._answer()
+            self.fail(f"cannot run {python}: {error.strerror}")
+        self.facts.update(self._ask())
 
-    def seconds(self, case: Case) -> float:
-        """How long it takes for a case."""
-        return float(self._ask({"calls": case.calls})["seconds"])
+    def seconds(self, calls: Sequence[Sequence[Sequence[str]]]) -> float | None:
+        """The time these calls take; None if the process has failed."""
+        return self._ask({"calls": calls}).get("seconds")
 
-    def vectors(self, sentences: Sequence[Words]) -> list[Vectors]:
-        """All layers of each sentence, (L + 1, T, D), from a zero start."""
-        found = self._ask({"vectors": sentences})["vectors"]
-        return [np.array(layers, dtype=np.float32) for layers in found]
+    def compare(self, elmo: Elmo, sentences: Sequence[list[str]]) -> None:
+        """Record the largest difference of any number of its vectors from ours."""
+        found = self._ask({"vectors": sentences}).get("vectors")
+        if found is None:
+            return
+        theirs, ours = [np.array(v, np.float32) for v in found], elmo.embed(sentences)
+        shapes = [[vectors.shape for vectors in each] for each in (theirs, ours)]
+        if shapes[0] != shapes[1]:
+            self.fail(f"its vectors have the shapes {shapes[0]}, ours {shapes[1]}")
+            return
+        differences = [float(np.abs(a - b).max()) for a, b in zip(ours, theirs, strict=True)]
+        self.facts |= {"max_difference": max(differences), "compared_in": elmo.precision}
 
-    def finish(self) -> dict[str, Any]:
-        """Its last words: peak memory."""
-        return self._ask({"finish": True})
+    def finish(self) -> None:
+        """Record its peak memory and end the process."""
+        self.facts.update(self._ask({"finish": True}))
+        self.close()
+
+    def fail(self, reason: str) -> None:
+        """Give up: the reason is all that remains."""
+        self.facts.clear()
+        self.facts["missing"] = reason
+        self.close()
 
     def close(self) -> None:
         """End the process."""
-        self._process.kill()
-        self._process.communicate()
+        if self._process is not None:
+            self._process.kill()
+            self._process.communicate()
+            self._process = None
         self._folder.cleanup()
 
-    def _ask(self, values: dict[str, Any]) -> dict[str, Any]:
+    def _ask(self, request: dict[str, Any] | None = None) -> dict[str, Any]:
+        """The answer to a request, or the first line without one; empty once it has failed."""
+        if self._process is None:
+            return {}
         assert self._process.stdin is not None
-        try:
-            self._process.stdin.write(json.dumps(values).encode() + b"\n")
-            self._process.stdin.flush()
-        except OSError:
-            pass  # it has ended; there is no answer either, and its errors say why
-        return self._answer()
-
-    def _answer(self) -> dict[str, Any]:
         assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        if not line:
-            self._process.wait()
-            said = self._errors.read_text(errors="replace").strip().splitlines()
-            code = self._process.returncode
-            self.close()
-            raise PeerMissing(f"{self.name} ended with {code}: {(said or ['no message'])[-1]}")
-        found: dict[str, Any] = json.loads(line)
-        return found
+        with suppress(OSError):  # it has exited: no answer comes, and its errors give the reason
+            if request is not None:
+                self._process.stdin.write(json.dumps(request).encode() + b"\n")
+                self._process.stdin.flush()
+        if line := self._process.stdout.readline():
+            return dict(json.loads(line))
+        code = self._process.wait()
+        said = self._errors.read_text(errors="replace").strip().splitlines()
+        self.fail(f"{self.name} exited with {code}: {(said or ['no message'])[-1]}")
+        return {}
 
 
-def export(model: str, folder: Path) -> None:
-    """Write the model in the layout that all peers read."""
+def start_peers(wanted: Sequence[str], model: str, stack: ExitStack) -> list[RunnerProcess]:
+    """Start peers given as NAME=PYTHON on a model; `stack` closes them."""
+    if not wanted:
+        return []
+    folder = Path(stack.enter_context(TemporaryDirectory(prefix="relmo-bench-"))) / "model"
+    peers = {RunnerProcess(name): python for name, python in map(parse_peer, wanted)}
+    for peer in peers:
+        stack.callback(peer.close)
     try:
         convert_model(model, folder, "hdf5")
     except RelmoError as error:
-        raise PeerMissing(f"peers read the official layout, and {error}") from error
+        for peer in peers:
+            peer.fail(f"peers read the official layout, and {error}")
+    else:
+        for peer, python in peers.items():
+            peer.start(python, str(folder))
+    return list(peers)
 
 
-def max_difference(ours: Sequence[Vectors], theirs: Sequence[Vectors]) -> float:
-    """Largest absolute difference of any number; the shapes must be equal."""
-    wanted, found = [a.shape for a in ours], [b.shape for b in theirs]
-    if wanted != found:
-        raise PeerMissing(f"its vectors have the shapes {found}, ours {wanted}")
-    pairs = zip(ours, theirs, strict=True)
-    return max((float(np.abs(a - b).max(initial=0.0)) for a, b in pairs), default=0.0)
+def measure_fresh(
+    elmo: Elmo, model: str, precision: str, sentences: Sequence[list[str]]
+) -> dict[str, Any]:
+    """Load time and peak memory of relmo in a fresh process, which embeds the sentences at once."""
+    process = RunnerProcess("relmo")
+    process.start(sys.executable, model, precision)
+    first = process.seconds([[["One"]]])  # packs the weights
+    process.seconds([sentences])
+    process.finish()
+    if first is None or "missing" in process.facts:
+        raise WeightError(f"cannot measure {model} in {precision}: {process.facts['missing']}")
+    weights_mb = sum(p.numel() for p in elmo.bilm.parameters()) * 4 // 10**6
+    return {**process.facts, "first_sentence_seconds": round(first, 3), "weights_mb": weights_mb}

@@ -1,7 +1,7 @@
-"""The biLM's layers of chosen words, and the ways to read one vector per word from them.
+"""The biLM's layers at annotated words, and the ways to read one vector per word from them.
 
-A probe names its words by spans of sentences; only their vectors are kept, (N, L + 1, D) float16,
-so a corpus costs what is annotated in it. `relmo.vectors.table_cache` keeps the table on disk.
+A probe marks its words as spans of sentences. Only their vectors are kept, (N, L + 1, D) float16,
+so memory grows with the annotations, not with the corpus; `relmo.vectors.table_cache` stores them.
 """
 
 from __future__ import annotations
@@ -19,25 +19,29 @@ from relmo.tasks.static_vectors import read_vectors
 from relmo.types import Vectors
 from relmo.vectors.table_cache import Table, cached_table, table_key
 
-Words = tuple[str, ...]
-Span = tuple[int, int]
-"""First word and the one after the last."""
-Spans = tuple[Sequence[Words], Sequence[Sequence[Span]]]
-"""Sentences, and spans of each."""
-MEAN = "mean"
-Part = TypeVar("Part", bound=str)
+ProbeWords = tuple[str, ...]
+"""A tokenized sentence."""
+ProbeSpan = tuple[int, int]
+"""Positions of the first word and of the one after the last."""
+ProbeText = tuple[Sequence[ProbeWords], Sequence[Sequence[ProbeSpan]]]
+"""Sentences, and the spans of each."""
+MEAN, STATIC = "mean", "static"
+Name = TypeVar("Name", bound=str)
 
 
 def read_layers(
-    elmo: Elmo, sentences: Sequence[Words], spans: Sequence[Sequence[Span]], cache: Path | None
+    elmo: Elmo,
+    sentences: Sequence[ProbeWords],
+    spans: Sequence[Sequence[ProbeSpan]],
+    cache: Path | None,
 ) -> Table:
-    """Layers of each span, in order: the mean of its words' vectors. Sentences without are skipped.
+    """All layers of each span, in order: the mean over its words.
 
     Args:
         elmo: the model.
-        sentences: each is read alone.
+        sentences: embedded independently; those without spans are skipped.
         spans: of each sentence.
-        cache: folder where the table is kept and looked for; None keeps nothing.
+        cache: folder to load the table from and store it in; None disables caching.
     """
     pairs = [(words, found) for words, found in zip(sentences, spans, strict=True) if found]
     shape = sum(len(found) for _, found in pairs), elmo.config.num_layers, elmo.config.width
@@ -48,44 +52,53 @@ def read_layers(
     return cached_table(cache, key, shape, lambda: _read(elmo, pairs), facts)[0]
 
 
-def readings(num_layers: int) -> list[str]:
-    """Names of the ways to read one vector from a table: each layer, and their equal mean."""
-    return [*(f"layer_{number}" for number in range(num_layers)), MEAN]
+def every_word(sentences: Sequence[ProbeWords]) -> ProbeText:
+    """The sentences with each of their words as a span."""
+    return sentences, [[(i, i + 1) for i in range(len(words))] for words in sentences]
+
+
+def each_reading(tables: Mapping[Name, Table]) -> Iterator[tuple[str, dict[Name, Vectors]]]:
+    """One vector per span, (N, D), by every reading: each single layer, then the layers' mean."""
+    num_layers = next(iter(tables.values())).shape[1]
+    for reading in (*(f"layer_{number}" for number in range(num_layers)), MEAN):
+        yield reading, {name: read_one(table, reading) for name, table in tables.items()}
 
 
 def read_one(table: Table, reading: str) -> Vectors:
-    """The vectors (N, D) of one reading."""
+    """The vectors (N, D) of one reading, "layer_0" ... "mean"."""
     if reading == MEAN:
-        mean: Vectors = table.mean(1, dtype=np.float32)
+        mean: Vectors = table.mean(1, dtype=np.float32)  # a float32 copy of the table is too large
         return mean
     return table[:, int(reading.removeprefix("layer_"))].astype(np.float32)
 
 
-def read_senses(elmo: Elmo, sentences: Sequence[Words], spans: Sequence[Sequence[Span]]) -> Vectors:
-    """`Elmo.sense_vectors` of each span, (N, F): the mean of its words'."""
+def span_sense_vectors(
+    elmo: Elmo, sentences: Sequence[ProbeWords], spans: Sequence[Sequence[ProbeSpan]]
+) -> Vectors:
+    """`Elmo.sense_vectors` of each span, (N, F): the mean over its words."""
     found = zip(elmo.sense_vectors(sentences), spans, strict=True)
     return np.stack([words[start:end].mean(0) for words, own in found for start, end in own])
 
 
-def read_static(path: Path, parts: Mapping[Part, Spans]) -> dict[Part, Vectors]:
-    """Static vectors (N, width) of each span of each part: the mean of its words' vectors.
+def read_static(path: Path, texts: Mapping[Name, ProbeText]) -> dict[Name, Vectors]:
+    """Static vectors (N, width) of each span: the mean over its words.
 
     Args:
-        path: GloVe's or word2vec's file.
-        parts: name -> sentences, and the spans of each.
+        path: file in GloVe's or word2vec's text format.
+        texts: name -> sentences, and the spans of each.
     """
-    words = {
-        part: [words[start:end] for words, found in zip(*each, strict=True) for start, end in found]
-        for part, each in parts.items()
+    spans = {
+        name: [words[start:end] for words, own in zip(*text, strict=True) for start, end in own]
+        for name, text in texts.items()
     }
-    static = read_vectors(path, {w for spans in words.values() for span in spans for w in span})
+    static = read_vectors(path, {w for found in spans.values() for span in found for w in span})
     return {
-        part: np.stack([static.table[static.rows(span)].mean(0) for span in spans])
-        for part, spans in words.items()
+        name: np.stack([static.table[static.rows(span)].mean(0) for span in found])
+        for name, found in spans.items()
     }
 
 
-def _read(elmo: Elmo, pairs: Sequence[tuple[Words, Sequence[Span]]]) -> Iterator[Table]:
+def _read(elmo: Elmo, pairs: Sequence[tuple[ProbeWords, Sequence[ProbeSpan]]]) -> Iterator[Table]:
     """Layers (n, L + 1, D) of the spans of each sentence."""
     stream = elmo.embed_stream(list(words) for words, _ in pairs)
     with closing(progress(stream, len(pairs), "sentences", show=True)) as shown:

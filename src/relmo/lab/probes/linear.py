@@ -1,9 +1,9 @@
 """A linear classifier on vectors: multinomial logistic regression, its L2 strength chosen on dev.
 
-All strengths are trained side by side on the same batches, so that choosing costs little more than
-one: a classifier reads far less than it takes to fetch the vectors.
+All strengths are trained in parallel on the same batches, so that choosing costs little more than
+training one: loading the vectors takes longer than classifying them.
 
-N examples, M layers that are mixed (one where nothing is), D width, K labels, S strengths.
+N examples, M mixed layers (1 for a single layer), D width, K labels, S strengths.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from relmo.config import Count, CountOrZero, NonNegative, Positive, Settings
 from relmo.errors import ConfigError
 from relmo.nn.scalar_mix import ScalarMix
 from relmo.runtime.host import one_thread
@@ -26,22 +27,24 @@ Features = NDArray[np.float16] | NDArray[np.float32]
 Labels = NDArray[np.int64]
 """(N,)."""
 PREDICT_ROWS = 8192
+"""Examples converted to float32 at a time."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class LinearSettings:
-    """How a linear probe is trained: Adam, its rate falling in a straight line to zero."""
+class LinearSettings(Settings):
+    """How a linear probe is trained: Adam, with a learning rate that decays linearly to zero."""
 
-    strengths: tuple[float, ...] = (0.0, 1e-5, 1e-4, 1e-3)
-    """Of which the best on the dev part is taken; the loss is cross-entropy + strength * |W|^2."""
-    epochs: int = 12
-    batch: int = 512
-    rate: float = 2e-3
-    seed: int = 0
+    strengths: tuple[NonNegative, ...] = (0.0, 1e-5, 1e-4, 1e-3)
+    """The best on the dev part is chosen; the loss is cross-entropy + strength * |W|^2."""
+    epochs: Count = 12
+    batch: Count = 512
+    rate: Positive = 2e-3
+    seed: CountOrZero = 0
 
     def __post_init__(self) -> None:
-        if not self.strengths or min(self.epochs, self.batch) < 1 or self.rate <= 0:
-            raise ConfigError("a linear probe needs strengths, epochs, a batch size and a rate")
+        super().__post_init__()
+        if not self.strengths:
+            raise ConfigError("strengths is empty; give at least one L2 strength")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +58,12 @@ class LinearProbe:
     """In percent."""
 
     def predict(self, features: Features) -> Labels:
-        """The likeliest label of each example, (N,)."""
+        """The most likely label of each example, (N,)."""
         found: Labels = self.model.predict(features)[self.chosen]
         return found
 
     def shares(self) -> list[float]:
-        """What each layer has in the mix; they sum to one."""
+        """The weight of each layer in the mix; the weights sum to one."""
         mix = self.model.mixes[self.chosen]
         assert isinstance(mix, ScalarMix)
         return mix.weights().tolist()
@@ -72,14 +75,14 @@ def fit_linear(
     num_labels: int,
     settings: LinearSettings | None = None,
 ) -> LinearProbe:
-    """Train a classifier of each strength, choose the best on dev; ties go to the stronger.
+    """Train a classifier for each strength, choose the best on dev; ties go to the stronger.
 
-    Features are standardised by the mean and deviation of the training part. Where M > 1 layers are
-    given, a `ScalarMix` of the standardised layers is learned with the classifier.
+    Features are standardized by the mean and standard deviation of the training part. For M > 1
+    layers, a `ScalarMix` of the standardized layers is learned with the classifier.
     """
     settings = settings or LinearSettings()
     model = _Classifiers(train[0], num_labels, len(settings.strengths), settings.seed)
-    with one_thread():  # products this small lose more to threads that wait than they gain
+    with one_thread():  # for products this small, threads cost more than they gain
         _train(model, *train, settings)
     right = (model.predict(dev[0]) == dev[1]).mean(-1)  # (S,)
     order = np.argsort(settings.strengths)
@@ -88,7 +91,7 @@ def fit_linear(
 
 
 class _Classifiers(nn.Module):
-    """S classifiers over the same vectors, each with its own mix of layers."""
+    """S classifiers of the same vectors, each with its own mix of layers."""
 
     def __init__(self, features: Features, num_labels: int, num_strengths: int, seed: int) -> None:
         super().__init__()
@@ -100,16 +103,15 @@ class _Classifiers(nn.Module):
             squares += (values**2).sum(0)
         mean = sums / len(features)
         deviation = np.sqrt(np.maximum(squares / len(features) - mean**2, 0))
-        deviation[deviation < 1e-6] = 1.0  # a feature that never changes says nothing
+        deviation[deviation < 1e-6] = 1.0  # a constant feature carries no information
         self.mean, self.deviation = _float(mean), _float(deviation)  # (M, D)
         initial = torch.randn(D, num_labels, generator=torch.Generator().manual_seed(seed)) * 0.01
         self.weight = nn.Parameter(initial.repeat(num_strengths, 1, 1))  # (S, D, K)
         self.bias = nn.Parameter(torch.zeros(num_strengths, 1, num_labels))
-        mixes = [ScalarMix(M, trainable=M > 1) for _ in range(num_strengths)]
-        self.mixes = nn.ModuleList(mixes)
+        self.mixes = nn.ModuleList(ScalarMix(M, trainable=M > 1) for _ in range(num_strengths))
 
     def forward(self, features: Tensor) -> Tensor:
-        """Scores (S, N, K) of standardised features (N, M, D)."""
+        """Scores (S, N, K) of standardized features (N, M, D)."""
         N, M, _ = features.shape
         if M == 1:
             mixed = features[:, 0].expand(len(self.mixes), -1, -1)  # (S, N, D)
@@ -118,16 +120,15 @@ class _Classifiers(nn.Module):
             mixed = torch.cat([mix(layers) for mix in self.mixes])  # (S, N, D)
         return torch.baddbmm(self.bias, mixed, self.weight)  # (S, N, K)
 
-    def standardise(self, features: Features) -> Tensor:
+    def standardize(self, features: Features) -> Tensor:
         return (torch.from_numpy(features).float() - self.mean) / self.deviation
 
     @torch.no_grad()
     def predict(self, features: Features) -> Labels:
-        """The likeliest label by each classifier, (S, N)."""
+        """The most likely label by each classifier, (S, N)."""
         starts = range(0, max(1, len(features)), PREDICT_ROWS)
-        parts = [features[start : start + PREDICT_ROWS] for start in starts]
-        found = [self(self.standardise(part)).argmax(-1) for part in parts]
-        labels: Labels = torch.cat(found, 1).numpy()  # (S, N)
+        parts = (self.standardize(features[start : start + PREDICT_ROWS]) for start in starts)
+        labels: Labels = torch.cat([self(part).argmax(-1) for part in parts], 1).numpy()  # (S, N)
         return labels
 
 
@@ -142,7 +143,7 @@ def _train(
     schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, settings.epochs * per_epoch)
     for _ in range(settings.epochs):
         for rows in np.array_split(order.permutation(len(labels)), per_epoch):
-            scores = model(model.standardise(features[rows]))  # (S, B, K)
+            scores = model(model.standardize(features[rows]))  # (S, B, K)
             S, B, _ = scores.shape
             target = wanted[rows].expand(S, B)
             loss = S * cross_entropy(scores.flatten(0, 1), target.flatten())

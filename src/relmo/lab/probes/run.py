@@ -1,4 +1,4 @@
-"""A probe by its name: read the data and the model, score every reading, keep the record."""
+"""A probe by its name: check the call, score every reading, write the record."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from pathlib import Path
 from relmo.elmo import Elmo
 from relmo.errors import ConfigError
 from relmo.files import make_folder
+from relmo.lab.probes.data import ProbeInputs, ProbeResult
 from relmo.lab.probes.intrinsic import probe_intrinsic
-from relmo.lab.probes.outcome import Outcome
 from relmo.lab.probes.pos import probe_pos
 from relmo.lab.probes.wic import probe_wic
 from relmo.lab.probes.wsd import probe_wsd
 from relmo.train.distributed import World
 from relmo.train.run import write_record
 
-PROBES: dict[str, Callable[..., Outcome]] = {
+PROBES: dict[str, Callable[[ProbeInputs], ProbeResult]] = {
     "pos": probe_pos,
     "wsd": probe_wsd,
     "wic": probe_wic,
@@ -36,57 +36,57 @@ def run_probe(
     cache: Path | None = None,
     seed: int = 0,
 ) -> dict[str, float]:
-    """Score a model by a probe: <part>_<metric>_<reading> -> percent.
+    """Score a model by a probe: PART_METRIC_READING -> percent.
 
     Args:
         name: pos, wsd, wic or intrinsic.
         elmo: the model.
         data: folder with the probe's files.
-        output: folder in which the record, run.json, is written; none is unless given.
-        vectors: file of static vectors that are probed beside the layers.
-        cache: folder where the layers of the data are kept for the next time; nowhere unless given.
-        seed: of what is trained.
+        output: folder to write the record, run.json, to; by default none is written.
+        vectors: file of static vectors to probe beside the layers.
+        cache: folder in which the layers of the data are kept for the next run.
+        seed: of the classifiers that are trained.
     """
     check_probe(name, data, output, vectors, cache, seed)
     begun = time.monotonic()
-    outcome = PROBES[name](elmo, data, vectors=vectors, cache=cache, seed=seed)
+    result = PROBES[name](ProbeInputs(elmo, data, vectors, cache, seed))
     if output is not None:
         record = {
             "task": f"probe-{name}",
             "elmo": {"name": elmo.config.name, "fingerprint": elmo.fingerprint()},
             "precision": elmo.precision,
-            "data": outcome.data,
+            "data": result.data,
             "seed": seed,
             "seconds": round(time.monotonic() - begun, 1),
-            "settings": outcome.settings,
-            "results": outcome.results,
+            "settings": result.settings,
+            "results": result.scores,
         }
         make_folder(output)
         write_record(output / "run.json", record, World(device=elmo.device))
-    return outcome.results
+    return result.scores
 
 
 def check_probe(
-    name: str,
-    data: Path,
-    output: Path | None,
-    vectors: Path | None,
-    cache: Path | None,
-    seed: int,
+    name: str, data: Path, output: Path | None, vectors: Path | None, cache: Path | None, seed: int
 ) -> None:
-    """Raise ConfigError for a call that cannot work, before a model is read for it."""
+    """Raise ConfigError for a call that cannot work, before a model is loaded for it."""
     if name not in PROBES:
         near = get_close_matches(name, PROBES, 1)
-        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(PROBES)}"
+        hint = f"did you mean {near[0]!r}?" if near else f"choose {', '.join(PROBES)}"
         raise ConfigError(f"no probe {name!r}; {hint}")
     if not data.is_dir():
-        raise ConfigError(f"{data} is no folder; give the one that holds the data's files")
+        raise ConfigError(f"{data} is not a folder; give the folder with the data files")
     if seed < 0:
-        raise ConfigError(f"seed is {seed}; 0 or more is needed")
+        raise ConfigError(f"seed must be an integer ≥ 0, got {seed}")
     if vectors is not None and not vectors.is_file():
-        raise ConfigError(f"{vectors}: no such file; give one of static vectors")
+        raise ConfigError(f"{vectors}: no such file; give a file of static vectors")
     for folder in (output, cache):
         if folder is not None and folder.exists() and not folder.is_dir():
-            raise ConfigError(f"{folder} is no folder; choose another place")
+            raise ConfigError(f"{folder} is not a folder; choose another one")
+    check_output(output)
+
+
+def check_output(output: Path | None) -> None:
+    """Raise ConfigError if a folder already contains a record."""
     if output is not None and (output / "run.json").exists():
-        raise ConfigError(f"{output} holds a finished run; choose another folder")
+        raise ConfigError(f"{output} contains a finished run; choose another folder")

@@ -1,7 +1,7 @@
 """Does a word mean the same in two sentences? A threshold on the cosine of its two vectors.
 
-PART.data.txt       word, part of speech, places (2-5), both sentences: columns parted by tabs
-PART.gold.txt       T or F, a line for each of the data file
+PART.data.txt       word, part of speech, positions (2-5), both sentences: tab-separated columns
+PART.gold.txt       T or F, one line for each line of the data file
 """
 
 from __future__ import annotations
@@ -15,160 +15,136 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from relmo.elmo import Elmo
 from relmo.errors import DataError
-from relmo.lab.probes.find import need_file
-from relmo.lab.probes.layers import (
-    Span,
-    Words,
-    read_layers,
-    read_one,
-    read_senses,
-    read_static,
-    readings,
-)
-from relmo.lab.probes.outcome import Outcome, data_facts
+from relmo.lab.probes.data import ProbeInputs, ProbeResult, need_file
+from relmo.lab.probes.layers import STATIC, ProbeText, ProbeWords, each_reading, span_sense_vectors
 from relmo.tasks.data_files import PARTS, Part, numbered_lines
 from relmo.types import Vectors
 
-STATIC = "static"
 SENSES = "sense_vectors"
 COLUMNS = 5
-PLACES = re.compile(r"(\d+)-(\d+)")
+POSITIONS = re.compile(r"(\d+)-(\d+)")
 ANSWERS = {"T": True, "F": False}
-
-Truths = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class WordPair:
     """A word in two sentences."""
 
-    sentences: tuple[Words, Words]
-    places: tuple[int, int]
+    sentences: tuple[ProbeWords, ProbeWords]
+    positions: tuple[int, int]
     is_same: bool
-    """Whether it means the same in both."""
+    """Whether it has the same meaning in both."""
 
 
-def probe_wic(
-    elmo: Elmo, data: Path, *, vectors: Path | None = None, cache: Path | None = None, seed: int = 0
-) -> Outcome:
+def probe_wic(inputs: ProbeInputs) -> ProbeResult:
     """Accuracy on each part by each reading.
 
-    The threshold is chosen on the training part; whether the mean of all its vectors is taken off
-    before, on the dev part.
-
-    Args:
-        elmo: the model.
-        data: folder in which, or below which, the parts' files lie.
-        vectors: static vectors, probed as "static"; without them that is layer 0, the model's own
-            vectors that know no context.
-        cache: folder where the layers are kept.
-        seed: not used: nothing here is random.
+    The threshold is chosen on the training part; whether the mean of the training vectors is
+    subtracted first is chosen on the dev part.
     """
     kinds = ("data", "gold")
-    files = {part: [need_file(data, f"{part}.{kind}.txt") for kind in kinds] for part in PARTS}
-    pairs = {part: read_pairs(*found) for part, found in files.items()}
-    truths = {part: np.array([pair.is_same for pair in found]) for part, found in pairs.items()}
-    words = {part: _words(found) for part, found in pairs.items()}
-    tables = {part: read_layers(elmo, *found, cache) for part, found in words.items()}
-    vectors_of = {
-        reading: {part: read_one(table, reading) for part, table in tables.items()}
-        for reading in readings(elmo.config.num_layers)
+    files = {
+        part: [need_file(inputs.data, f"{part}.{kind}.txt") for kind in kinds] for part in PARTS
     }
-    vectors_of[SENSES] = {part: read_senses(elmo, *found) for part, found in words.items()}
-    static = vectors_of["layer_0"] if vectors is None else read_static(vectors, words)
-    results: dict[str, float] = {}
+    pairs = {part: read_pairs(*found) for part, found in files.items()}
+    gold = {part: np.array([pair.is_same for pair in found]) for part, found in pairs.items()}
+    texts = {part: _text(found) for part, found in pairs.items()}
+    tables = inputs.tables(texts)
+    vectors_of = dict(each_reading(tables))
+    vectors_of[SENSES] = {
+        part: span_sense_vectors(inputs.elmo, *text) for part, text in texts.items()
+    }
+    vectors_of[STATIC] = inputs.static(texts, tables)
+    scores: dict[str, float] = {}
     rules: dict[str, Any] = {}
-    for reading, found in {**vectors_of, STATIC: static}.items():
-        scores, rules[reading] = score_pairs(found, truths)
-        for part, score in scores.items():
-            results[f"{part}_accuracy_{reading}"] = round(score, 4)
-    counts: dict[str, Any] = {part: {"pairs": len(found)} for part, found in pairs.items()}
+    for reading, found in vectors_of.items():
+        accuracies, rules[reading] = score_pairs(found, gold)
+        for part, accuracy in accuracies.items():
+            scores[f"{part}_accuracy_{reading}"] = round(accuracy, 4)
+    counts = {part: {"pairs": len(found)} for part, found in pairs.items()}
     used = [path for found in files.values() for path in found]
-    used += [] if vectors is None else [vectors]
-    return Outcome(data_facts(data, counts, used), {"rules": rules}, results)
+    return ProbeResult(inputs.describe(counts, used), {"rules": rules}, scores)
 
 
 def score_pairs(
-    vectors: Mapping[Part, Vectors], truths: Mapping[Part, Truths]
+    vectors: Mapping[Part, Vectors], gold: Mapping[Part, NDArray[np.bool_]]
 ) -> tuple[dict[Part, float], dict[str, Any]]:
-    """Accuracy of each part in percent, and the rule that was chosen.
+    """Accuracy of each part in percent, and the chosen rule.
 
     Args:
-        vectors: (2 N, D) of each part, those of a pair one after the other.
-        truths: (N,) of each part.
+        vectors: (2 N, D) of each part; the two vectors of a pair are adjacent rows.
+        gold: (N,) of each part, true where the meaning is the same.
     """
     best: tuple[dict[Part, float], dict[str, Any]] = {}, {}
-    for centre, taken_off in (("none", 0.0), ("all", vectors["train"].mean(0))):
-        moved = {part: values - taken_off for part, values in vectors.items()}
+    for center, subtracted in (("none", 0.0), ("all", vectors["train"].mean(0))):
+        moved = {part: values - subtracted for part, values in vectors.items()}
         cosines = {part: cosine(values[::2], values[1::2]) for part, values in moved.items()}
-        threshold = best_threshold(cosines["train"], truths["train"])
-        scores = {
-            part: 100 * float(((values >= threshold) == truths[part]).mean())
+        threshold = best_threshold(cosines["train"], gold["train"])
+        accuracies = {
+            part: 100 * float(((values >= threshold) == gold[part]).mean())
             for part, values in cosines.items()
         }
-        if not best[0] or scores["dev"] > best[0]["dev"]:
-            best = scores, {"centre": centre, "threshold": round(threshold, 6)}
+        if not best[0] or accuracies["dev"] > best[0]["dev"]:
+            best = accuracies, {"centre": center, "threshold": round(threshold, 6)}
     return best
 
 
-def read_pairs(data: Path, gold: Path) -> list[Pair]:
+def read_pairs(data: Path, gold: Path) -> list[WordPair]:
     """The pairs of one part."""
-    answers = []
-    for number, line in numbered_lines(gold):
-        if line.strip() not in ANSWERS:
-            raise DataError(gold, number, f"{line!r}; T or F is needed")
-        answers.append(ANSWERS[line.strip()])
     lines = list(numbered_lines(data))
+    answers = list(numbered_lines(gold))
+    for number, line in answers:
+        if line.strip() not in ANSWERS:
+            raise DataError(gold, number, f"expected T or F, got {line!r}")
     if not lines or len(lines) != len(answers):
         shorter, longer = (data, gold) if len(lines) <= len(answers) else (gold, data)
         count = min(len(lines), len(answers))
-        what = f"the file ends after {count} lines; as many as in {longer.name} are needed"
-        raise DataError(shorter, count + 1, what)
+        reason = f"the file ends after {count} lines; expected as many as in {longer.name}"
+        raise DataError(shorter, count + 1, reason)
     return [
-        _pair(data, number, line, is_same)
-        for (number, line), is_same in zip(lines, answers, strict=True)
+        _parse_pair(data, number, line, ANSWERS[answer.strip()])
+        for (number, line), (_, answer) in zip(lines, answers, strict=True)
     ]
 
 
-def best_threshold(values: NDArray[np.floating], truths: Truths) -> float:
-    """The threshold that parts most values rightly, those at or above it being true.
+def best_threshold(values: NDArray[np.floating], gold: NDArray[np.bool_]) -> float:
+    """The threshold with the highest accuracy, values at or above it being predicted true.
 
-    It stands halfway between two values; of equally good ones the lowest is taken.
+    It lies halfway between two values; ties go to the lowest threshold.
     """
     order = np.argsort(values, kind="stable")
-    ranked, is_true = values[order], truths[order]
+    ranked, is_true = values[order], gold[order]
     bounds = np.concatenate([ranked[:1] - 1, (ranked[1:] + ranked[:-1]) / 2, ranked[-1:] + 1])
     falses_below = np.concatenate([[0], np.cumsum(~is_true)])
     trues_above = is_true.sum() - np.concatenate([[0], np.cumsum(is_true)])
-    right = falses_below + trues_above
-    can_part = np.concatenate([[True], ranked[1:] > ranked[:-1], [True]])  # equals stay together
-    return float(bounds[np.argmax(np.where(can_part, right, -1))])
+    is_bound = np.concatenate([[True], ranked[1:] > ranked[:-1], [True]])  # ties stay together
+    return float(bounds[np.argmax(np.where(is_bound, falses_below + trues_above, -1))])
 
 
 def cosine(one: Vectors, other: Vectors) -> Vectors:
-    """Cosine of each row with its counterpart, (N,); 0 where a vector is zero."""
+    """Cosine of each row with its counterpart, (N,); 0 for a zero vector."""
     lengths = np.linalg.norm(one, axis=-1) * np.linalg.norm(other, axis=-1)
     products: Vectors = (one * other).sum(-1) / np.maximum(lengths, 1e-12)
-    return products.round(6)  # the same vector twice is 1, whatever the last bits say
+    return products.round(6)  # the same vector twice gives exactly 1, whatever its last bits
 
 
-def _pair(path: Path, number: int, line: str, is_same: bool) -> Pair:
+def _parse_pair(path: Path, number: int, line: str, is_same: bool) -> WordPair:
     cells = line.split("\t")
     if len(cells) != COLUMNS:
-        raise DataError(path, number, f"{len(cells)} columns parted by tabs; {COLUMNS} are needed")
-    places = PLACES.fullmatch(cells[2].strip())
-    if places is None:
-        raise DataError(path, number, f"{cells[2]!r}; the words' places are needed, such as 2-5")
-    first, second = int(places[1]), int(places[2])
+        reason = f"expected {COLUMNS} tab-separated columns, got {len(cells)}"
+        raise DataError(path, number, reason)
+    positions = POSITIONS.fullmatch(cells[2].strip())
+    if positions is None:
+        raise DataError(path, number, f"expected two positions such as 2-5, got {cells[2]!r}")
+    first, second = int(positions[1]), int(positions[2])
     sentences = tuple(cells[3].split()), tuple(cells[4].split())
     if first >= len(sentences[0]) or second >= len(sentences[1]):
-        raise DataError(path, number, f"place {cells[2]} is past the end of its sentence")
-    return Pair(sentences, (first, second), is_same)
+        raise DataError(path, number, f"position {cells[2]} is past the end of its sentence")
+    return WordPair(sentences, (first, second), is_same)
 
 
-def _words(pairs: list[Pair]) -> tuple[list[Words], list[list[Span]]]:
-    """All sentences, those of a pair side by side, and where the word stands in each."""
+def _text(pairs: list[WordPair]) -> ProbeText:
+    """All sentences, those of a pair adjacent, and the word's span in each."""
     sentences = [sentence for pair in pairs for sentence in pair.sentences]
-    return sentences, [[(place, place + 1)] for pair in pairs for place in pair.places]
+    return sentences, [[(place, place + 1)] for pair in pairs for place in pair.positions]

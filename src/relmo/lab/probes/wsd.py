@@ -1,53 +1,79 @@
-"""Word senses by the examples that SemCor shows of each (the paper's Table 5)."""
+"""Word senses by their examples in SemCor (Table 5 of the paper).
+
+An instance gets the sense whose training examples are nearest to its vector. How "nearest" is
+computed, the `Rule`, is chosen on held-out documents of SemCor; the test sets choose nothing.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
-from relmo.elmo import Elmo
+from relmo.config import Count, NonNegative, Range, Settings
 from relmo.errors import ConfigError
-from relmo.lab.probes.find import find_files, need_file
-from relmo.lab.probes.layers import Spans, read_layers, read_one, read_static, readings
-from relmo.lab.probes.outcome import Outcome, data_facts
-from relmo.lab.probes.senses import PLAIN, Answer, Centre, Rule, Senses, WordNet, disambiguate, f1
+from relmo.lab.probes.data import ProbeInputs, ProbeResult, find_files, need_file
+from relmo.lab.probes.layers import STATIC, each_reading
 from relmo.lab.probes.wsd_data import (
+    Entry,
     Instance,
     SenseSentence,
+    annotated_text,
     instances_of,
     read_senses,
     read_wordnet,
-    spans_of,
 )
 from relmo.types import Vectors
 
-TRAIN, STATIC = "semcor", "static"
-NO_TESTS = (TRAIN, "semcor+omsti", "omsti", "ALL")
-"""Names of data files that are no test sets; ALL is what is made of them here as well."""
+TRAIN = "semcor"
+NOT_TESTS = (TRAIN, "semcor+omsti", "omsti", "ALL")
+"""Data files that are not test sets; ALL is the union of the test sets, which is made here."""
 DATA, KEYS, WORDNET = ".data.xml", ".gold.key.txt", "index.sense"
+
+Centre = Literal["none", "all", "entry"]
+WordNet = Mapping[Entry, Sequence[str]]
+Answer = str | None
+"""A sense key, or None if neither training nor WordNet has the word."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class WsdSettings:
-    """What the rule is chosen from, on documents of SemCor that are held out for it."""
+class Rule:
+    """How a sense is chosen from cosines; ties go to the more frequent sense."""
 
-    held_out: int = 10
-    """Every so many documents one is held out to choose the rule, then taught like the others."""
+    kind: Literal["centroid", "neighbours"] = "centroid"
+    """By the highest cosine to the sense's mean vector + prior * log(1 + number of examples), or
+    by a majority vote of the nearest examples."""
+    centre: Centre = "none"
+    """What is subtracted from all vectors: nothing, their mean, or the mean of the entry's."""
+    prior: float = 0.0
+    """For centroids: the weight of the log frequency."""
+    votes: int = 0
+    """For neighbours: the number of examples that vote."""
+
+
+PLAIN = Rule()
+"""The rule of the paper: the nearest centroid."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WsdSettings(Settings):
+    """The rules to choose from, and the documents of SemCor held out for that choice."""
+
+    held_out: Annotated[int, Range(least=2)] = 10
+    """Every n-th document is held out to choose the rule, then used for training as well."""
     centres: tuple[Centre, ...] = ("none", "all", "entry")
-    priors: tuple[float, ...] = (0.0, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.5)
-    votes: tuple[int, ...] = (1, 3, 5, 10, 20, 30)
-
-    def __post_init__(self) -> None:
-        if self.held_out < 2 or not self.centres:
-            raise ConfigError("a probe of senses needs held_out of 2 or more, and centres")
+    priors: tuple[NonNegative, ...] = (0.0, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.5)
+    votes: tuple[Count, ...] = (1, 3, 5, 10, 20, 30)
 
     def rules(self) -> list[Rule]:
-        """All that are tried, the paper's first."""
+        """All rules to try, the paper's first."""
         centroids = [Rule(centre=c, prior=p) for c, p in product(self.centres, self.priors)]
         neighbours = [
             Rule(kind="neighbours", centre=c, votes=v) for c, v in product(self.centres, self.votes)
@@ -55,122 +81,97 @@ class WsdSettings:
         return [PLAIN, *(rule for rule in centroids if rule != PLAIN), *neighbours]
 
 
-def probe_wsd(
-    elmo: Elmo,
-    data: Path,
-    *,
-    vectors: Path | None = None,
-    cache: Path | None = None,
-    seed: int = 0,
-    settings: WsdSettings | None = None,
-) -> Outcome:
+def probe_wsd(inputs: ProbeInputs, settings: WsdSettings | None = None) -> ProbeResult:
     """F1 on each test set and on all together ("test"), by each reading of the layers.
 
-    A reading's own name is the rule chosen on held-out documents of SemCor ("dev"); plain_… is the
-    nearest centroid by cosine alone.
-
-    Args:
-        elmo: the model.
-        data: folder at or below which lie semcor.data.xml, test sets and WordNet's index.sense.
-        vectors: static vectors, probed as "static"; without them that is layer 0, the model's own
-            vectors that know no context.
-        cache: folder where the layers are kept.
-        seed: not used: nothing here is random.
-        settings: what to choose from.
+    The data are semcor.data.xml, test sets and WordNet's index.sense. A reading's own name stands
+    for the rule chosen on held-out documents of SemCor ("dev"); plain_READING is the nearest
+    centroid by cosine.
     """
-    files = {name: (path, _keys_of(path)) for name, path in find_sets(data).items()}
-    wordnet = need_file(data, WORDNET)
+    files = {
+        name: (path, need_file(path.parent, path.name.partition(DATA)[0] + KEYS))
+        for name, path in find_sets(inputs.data).items()
+    }
+    wordnet = need_file(inputs.data, WORDNET)
     sets = {name: read_senses(*found) for name, found in files.items()}
-    probe = _Probe(sets, read_wordnet(wordnet), settings or WsdSettings())
-    probe.note_baselines()
-    words = {name: _words(found) for name, found in sets.items()}
-    tables = {name: read_layers(elmo, *found, cache) for name, found in words.items()}
-    for reading in readings(elmo.config.num_layers):
-        probe.run(reading, {name: read_one(table, reading) for name, table in tables.items()})
-    if vectors is None:
-        probe.copy("layer_0", STATIC)
-    else:
-        probe.run(STATIC, read_static(vectors, words))
+    probe = _WsdProbe(sets, read_wordnet(wordnet), settings or WsdSettings())
+    probe.score_baselines()
+    texts = {name: annotated_text(found) for name, found in sets.items()}
+    tables = inputs.tables(texts)
+    for reading, found in each_reading(tables):
+        probe.choose_and_score(reading, found)
+    probe.choose_and_score(STATIC, inputs.static(texts, tables))
     counts = {
         name: {"sentences": len(found), "instances": len(probe.instances[name])}
         for name, found in sets.items()
     }
     used = [wordnet, *(path for found in files.values() for path in found)]
-    used += [] if vectors is None else [vectors]
-    return Outcome(data_facts(data, counts, used), probe.facts(), probe.results)
+    return ProbeResult(inputs.describe(counts, used), probe.facts(), probe.scores)
 
 
 def find_sets(data: Path) -> dict[str, Path]:
     """Name -> data file: SemCor first, then the test sets."""
     found = {path.name.partition(DATA)[0]: path for path in find_files(data, f"*{DATA}")}
-    tests = {name: path for name, path in found.items() if name not in NO_TESTS}
+    tests = {name: path for name, path in found.items() if name not in NOT_TESTS}
     train = need_file(data, TRAIN + DATA)
     if not tests:
-        raise ConfigError(f"{data}: no test set there or below; NAME{DATA} is needed")
+        raise ConfigError(f"{data}: no test set here or below; expected a file NAME{DATA}")
     return {TRAIN: train, **tests}
 
 
-class _Probe:
-    """Readings probed one after the other, and what came of each."""
+class _WsdProbe:
+    """Scores readings one after the other."""
 
     def __init__(
         self, sets: Mapping[str, Sequence[SenseSentence]], wordnet: WordNet, settings: WsdSettings
     ) -> None:
         self.settings = settings
         self.instances = {name: instances_of(found) for name, found in sets.items()}
-        self.tests = [name for name in sets if name != TRAIN]
-        self.dev_rows = _held_out(sets[TRAIN], settings.held_out)
+        self.tests = {name: found for name, found in self.instances.items() if name != TRAIN}
+        documents = list(dict.fromkeys(sentence.document for sentence in sets[TRAIN]))
+        held_out = set(documents[settings.held_out - 1 :: settings.held_out])
+        is_dev = [s.document in held_out for s in sets[TRAIN] for i in s.instances if i.keys]
+        self.dev_rows = np.flatnonzero(is_dev).tolist()
         if not self.dev_rows:
-            documents = len({sentence.document for sentence in sets[TRAIN]})
             raise ConfigError(
-                f"{TRAIN}{DATA} holds {documents} documents; every {settings.held_out}th is held "
-                f"out to choose the rule, so {settings.held_out} or more are needed"
+                f"{TRAIN}{DATA} contains {len(documents)} documents; every {settings.held_out}th "
+                f"is held out to choose the rule, so at least {settings.held_out} are needed"
             )
         self.dev = [self.instances[TRAIN][row] for row in self.dev_rows]
-        numbered, out = list(enumerate(self.instances[TRAIN])), set(self.dev_rows)
+        numbered = list(enumerate(self.instances[TRAIN]))
         self.senses = Senses(numbered, wordnet)
-        self.kept = Senses([pair for pair in numbered if pair[0] not in out], wordnet)
-        self.results: dict[str, float] = {}
+        self.senses_without_dev = Senses([p for p in numbered if not is_dev[p[0]]], wordnet)
+        self.scores: dict[str, float] = {}
         self.rules: dict[str, Any] = {}
 
-    def run(self, reading: str, vectors: Mapping[str, Vectors]) -> None:
+    def choose_and_score(self, reading: str, vectors: Mapping[str, Vectors]) -> None:
         """Choose the rule on the held-out documents, then score it and the plain one."""
         taught, rules = vectors[TRAIN], self.settings.rules()
-        found = disambiguate(self.kept, taught, self.dev, taught[self.dev_rows], rules)
-        scores = [f1(self.dev, answers) for answers in found]
-        best = int(np.argmax(scores))
-        self.rules[reading] = {**asdict(rules[best]), "dev_f1": round(scores[best], 4)}
-        self._note("dev", reading, self.dev, found[best])
-        self._note("dev", f"plain_{reading}", self.dev, found[0])
-        asked = {test: self.instances[test] for test in self.tests}
+        dev_vectors = taught[self.dev_rows]
+        tried = disambiguate(self.senses_without_dev, taught, self.dev, dev_vectors, rules)
+        dev_f1 = [f1(self.dev, answers) for answers in tried]
+        best = int(np.argmax(dev_f1))
+        self.rules[reading] = {**asdict(rules[best]), "dev_f1": round(dev_f1[best], 4)}
         chosen = [rules[best], PLAIN]
         answers = {
-            t: disambiguate(self.senses, taught, asked[t], vectors[t], chosen) for t in asked
+            test: disambiguate(self.senses, taught, instances, vectors[test], chosen)
+            for test, instances in self.tests.items()
         }
-        for number, name in enumerate((reading, f"plain_{reading}")):
-            self._note_tests(name, {test: found[number] for test, found in answers.items()})
+        for number, (name, on_dev) in enumerate(((reading, best), (f"plain_{reading}", 0))):
+            on_tests = {test: found[number] for test, found in answers.items()}
+            self._score(name, tried[on_dev], on_tests)
 
-    def copy(self, reading: str, name: str) -> None:
-        """Note the scores of a reading under another name as well."""
-        for old, score in list(self.results.items()):
-            if old.endswith(f"_{reading}"):
-                self.results[old.removesuffix(reading) + name] = score
-        self.rules[name] = self.rules[reading]
-
-    def note_baselines(self) -> None:
+    def score_baselines(self) -> None:
         """Score what needs no vectors: WordNet's first sense, and SemCor's most frequent one."""
-        for name in ("first_sense", "most_frequent"):
-            kept, every = (
-                senses.first if name == "first_sense" else senses.most_frequent
-                for senses in (self.kept, self.senses)
-            )
-            self._note("dev", name, self.dev, [kept(i.entry) for i in self.dev])
-            asked = {test: self.instances[test] for test in self.tests}
-            self._note_tests(name, {t: [every(i.entry) for i in asked[t]] for t in asked})
+        baselines = {"first_sense": Senses.first, "most_frequent": Senses.most_frequent}
+        for name, answer in baselines.items():
+            dev = [answer(self.senses_without_dev, i.entry) for i in self.dev]
+            tests = {t: [answer(self.senses, i.entry) for i in self.tests[t]] for t in self.tests}
+            self._score(name, dev, tests)
 
     def facts(self) -> dict[str, Any]:
-        """What was tried and chosen, and how much of the tests training does not show."""
-        tests = [instance for test in self.tests for instance in self.instances[test]]
+        """The rules tried and chosen, and how many test instances training does not cover."""
+        tests = [instance for asked in self.tests.values() for instance in asked]
         return {
             **asdict(self.settings),
             "rules": self.rules,
@@ -179,29 +180,127 @@ class _Probe:
             "test_instances_unseen": sum(i.entry not in self.senses.rows for i in tests),
         }
 
-    def _note_tests(self, reading: str, answers: Mapping[str, Sequence[Answer]]) -> None:
-        for test, found in answers.items():
-            self._note(test, reading, self.instances[test], found)
-        together = [i for test in self.tests for i in self.instances[test]]
-        self._note("test", reading, together, [a for test in self.tests for a in answers[test]])
-
-    def _note(
-        self, part: str, reading: str, asked: Sequence[Instance], answers: Sequence[Answer]
+    def _score(
+        self, reading: str, dev: Sequence[Answer], tests: Mapping[str, Sequence[Answer]]
     ) -> None:
-        self.results[f"{part}_f1_{reading}"] = round(f1(asked, answers), 4)
+        """F1 on the held-out documents, on each test set, and on all test sets together."""
+        together = [i for asked in self.tests.values() for i in asked]
+        asked = {"dev": self.dev, **self.tests, "test": together}
+        given = {"dev": dev, **tests, "test": [a for test in self.tests for a in tests[test]]}
+        for part, instances in asked.items():
+            self.scores[f"{part}_f1_{reading}"] = round(f1(instances, given[part]), 4)
 
 
-def _held_out(sentences: Sequence[SenseSentence], every: int) -> list[int]:
-    """Rows of the instances that stand in documents held out."""
-    documents = dict.fromkeys(sentence.document for sentence in sentences)
-    chosen = set(list(documents)[every - 1 :: every])
-    is_out = [s.document in chosen for s in sentences for i in s.instances if i.keys]
-    return np.flatnonzero(is_out).tolist()
+class Senses:
+    """The senses of each entry in training, the most frequent first, and their examples' rows.
+
+    Args:
+        instances: row of the instance's vector, and the instance.
+        wordnet: breaks ties between equally frequent senses; its first sense is the answer for
+            an entry unseen in training.
+    """
+
+    def __init__(self, instances: Iterable[tuple[int, Instance]], wordnet: WordNet) -> None:
+        self.wordnet = wordnet
+        found: dict[Entry, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+        for row, instance in instances:
+            for key in instance.keys:
+                found[instance.entry][key].append(row)
+        self.rows: dict[Entry, dict[str, list[int]]] = {
+            entry: dict(sorted(senses.items(), key=lambda item: self._rank(entry, *item)))
+            for entry, senses in found.items()
+        }
+
+    def first(self, entry: Entry) -> Answer:
+        """WordNet's first sense."""
+        return next(iter(self.wordnet.get(entry, ())), None)
+
+    def most_frequent(self, entry: Entry) -> Answer:
+        """The most frequent sense in training, else WordNet's first."""
+        return next(iter(self.rows.get(entry, ())), self.first(entry))
+
+    def _rank(self, entry: Entry, key: str, rows: list[int]) -> tuple[int, int, str]:
+        known = list(self.wordnet.get(entry, ()))
+        return -len(rows), known.index(key) if key in known else len(known), key
 
 
-def _words(sentences: Sequence[SenseSentence]) -> Spans:
-    return [sentence.words for sentence in sentences], spans_of(sentences)
+def disambiguate(
+    senses: Senses,
+    taught: Vectors,
+    instances: Sequence[Instance],
+    vectors: Vectors,
+    rules: Sequence[Rule],
+) -> list[list[Answer]]:
+    """For each rule, the sense of each instance; WordNet's first if training has no example.
+
+    Args:
+        senses: of the training data.
+        taught: (N, D) training vectors, indexed by the rows of `senses`.
+        instances: to disambiguate.
+        vectors: (M, D) of these instances.
+        rules: evaluated together, so that they share the cosines.
+    """
+    answers: list[list[Answer]] = [[senses.first(i.entry) for i in instances] for _ in rules]
+    rows_of: dict[Entry, list[int]] = defaultdict(list)
+    for row, instance in enumerate(instances):
+        rows_of[instance.entry].append(row)
+    mean = taught.mean(0)
+    for entry, rows in rows_of.items():
+        if entry not in senses.rows:
+            continue
+        keys, examples = list(senses.rows[entry]), list(senses.rows[entry].values())
+        chosen = _choose_senses(examples, taught, mean, vectors[rows], rules)
+        for found, numbers in zip(answers, chosen, strict=True):
+            for row, number in zip(rows, numbers, strict=True):
+                found[row] = keys[number]
+    return answers
 
 
-def _keys_of(path: Path) -> Path:
-    return need_file(path.parent, path.name.partition(DATA)[0] + KEYS)
+def f1(instances: Sequence[Instance], answers: Sequence[Answer]) -> float:
+    """F1 in percent; any of an instance's keys is correct, and None counts as no answer."""
+    answered = sum(answer is not None for answer in answers)
+    right = sum(a in i.keys for i, a in zip(instances, answers, strict=True))
+    return 200 * right / (answered + len(instances)) if instances else 0.0
+
+
+def cosines_of(vectors: Vectors, others: Vectors) -> Vectors:
+    """Cosine of each row with each of the others, (N, M); 0 for a zero vector."""
+    lengths = np.linalg.norm(vectors, axis=-1)[:, None] * np.linalg.norm(others, axis=-1)
+    found: Vectors = vectors @ others.T / np.maximum(lengths, 1e-12)
+    return found.round(5)  # smaller differences are noise: then the more frequent sense wins
+
+
+def _choose_senses(
+    rows: list[list[int]], taught: Vectors, mean: Vectors, vectors: Vectors, rules: Sequence[Rule]
+) -> list[NDArray[np.int64]]:
+    """For each rule, the number of each vector's sense, (N,), given each sense's rows.
+
+    N vectors, S senses, E examples (an example of several senses counts for each), D width.
+    """
+    if len(rows) == 1:
+        return [np.zeros(len(vectors), np.int64)] * len(rules)
+    sense_of = np.repeat(np.arange(len(rows)), [len(found) for found in rows])  # (E,)
+    examples = taught[[row for found in rows for row in found]]  # (E, D)
+    centroids = np.stack([taught[found].mean(0) for found in rows])  # (S, D)
+    entry_mean = taught[sorted({row for found in rows for row in found})].mean(0)
+    centers = {"none": np.zeros_like(mean), "all": mean, "entry": entry_mean}
+    log_counts = np.log1p(np.bincount(sense_of))  # (S,)
+
+    @cache
+    def similarities(centre: Centre) -> Vectors:  # (N, S)
+        return cosines_of(vectors - centers[centre], centroids - centers[centre])
+
+    @cache
+    def nearest(centre: Centre) -> NDArray[np.int64]:  # (N, E): senses, the nearest example first
+        cosines = cosines_of(vectors - centers[centre], examples - centers[centre])
+        found: NDArray[np.int64] = sense_of[np.argsort(-cosines, axis=-1, kind="stable")]
+        return found
+
+    def choose(rule: Rule) -> NDArray[np.int64]:
+        if rule.kind == "centroid":
+            scores = similarities(rule.centre) + rule.prior * log_counts  # (N, S)
+            return np.asarray(scores.argmax(-1), np.int64)
+        votes = nearest(rule.centre)[:, : rule.votes]
+        return np.array([np.bincount(each).argmax() for each in votes], np.int64)
+
+    return [choose(rule) for rule in rules]

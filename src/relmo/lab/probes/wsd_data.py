@@ -1,41 +1,44 @@
-"""Sense-annotated text: the unified XML format with its gold keys, and WordNet's list of senses.
+"""Sense-annotated text: the unified XML format with its gold keys, and WordNet's sense index.
 
-NAME.data.xml       <sentence id=…> of <wf> (a word) and <instance id=… lemma=… pos=…> (a word,
-or several parted by spaces, whose sense is asked for)
-NAME.gold.key.txt   an instance's id and one sense key or more, each of which is right
-index.sense         WordNet's: sense key, synset, number of the sense, count
+NAME.data.xml       <sentence id=…> of <wf> (a word) and <instance id=… lemma=… pos=…> (one or
+more words, separated by spaces, to disambiguate)
+NAME.gold.key.txt   an instance's id and one or more sense keys, each of which is correct
+index.sense         WordNet's: sense key, synset, sense number, count
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from xml.parsers import expat
+from typing import Any
+from xml.etree import ElementTree
 
 from relmo.errors import DataError
+from relmo.lab.probes.layers import ProbeText, ProbeWords
 from relmo.tasks.data_files import numbered_lines
 
 PARTS_OF_SPEECH = {"NOUN": "n", "VERB": "v", "ADJ": "a", "ADV": "r"}
 SENSE_TYPES = {"1": "n", "2": "v", "3": "a", "4": "r", "5": "a"}
-"""The digit after a sense key's %; 5 is an adjective that stands with another."""
+"""The digit after a sense key's %; 5 is a satellite adjective."""
+WORD_TAGS = ("wf", "instance")
 
 Entry = tuple[str, str]
-"""Lemma and part of speech (n, v, a, r): what has senses."""
+"""Lemma and part of speech (n, v, a, r): what WordNet lists senses for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """A word, or several, whose sense is asked for."""
+    """One or more words to disambiguate."""
 
     id: str
     entry: Entry
     start: int
     end: int
-    """Words of the sentence, the one after the last."""
+    """Positions of the first word and of the one after the last."""
     keys: tuple[str, ...] = ()
-    """The right senses; none where the key file does not say."""
+    """The correct senses; empty if the key file lists none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +46,13 @@ class SenseSentence:
     """A sentence and its instances."""
 
     document: str
-    words: tuple[str, ...]
+    words: ProbeWords
     instances: tuple[Instance, ...]
 
 
 def read_senses(data: Path, keys: Path) -> list[SenseSentence]:
     """The sentences of a data file, their instances with the keys of the key file."""
-    sentences = _DataReader(data).read()
+    sentences = _read_sentences(data)
     gold = _read_keys(keys, {i.id for sentence in sentences for i in sentence.instances})
     return [
         replace(
@@ -61,116 +64,102 @@ def read_senses(data: Path, keys: Path) -> list[SenseSentence]:
 
 
 def read_wordnet(path: Path) -> dict[Entry, list[str]]:
-    """The sense keys of each entry from WordNet's index.sense, its first sense first."""
+    """The sense keys of each entry from WordNet's index.sense, in WordNet's order."""
     numbered: dict[Entry, list[tuple[int, str]]] = defaultdict(list)
     for number, line in numbered_lines(path):
         cells = line.split()
         lemma, _, rest = cells[0].partition("%") if cells else ("", "", "")
         if len(cells) != 4 or rest[:1] not in SENSE_TYPES or not cells[2].isdecimal():
-            what = "a sense key, a synset, the sense's number and its count are needed"
-            raise DataError(path, number, f"{what}; is this WordNet's index.sense?")
+            reason = "expected a sense key, a synset, the sense's number and its count"
+            raise DataError(path, number, f"{reason}; is this WordNet's index.sense?")
         numbered[lemma, SENSE_TYPES[rest[0]]].append((int(cells[2]), cells[0]))
     if not numbered:
-        raise DataError(path, 1, "no sense stands there; is this WordNet's index.sense?")
+        raise DataError(path, 1, "contains no senses; is this WordNet's index.sense?")
     return {entry: [key for _, key in sorted(senses)] for entry, senses in numbered.items()}
 
 
-class _DataReader:
-    """A file of the unified format, read as its elements come: their lines can then be named."""
+def annotated_text(sentences: Sequence[SenseSentence]) -> ProbeText:
+    """The sentences' words, and the spans of the instances that have keys."""
+    spans = [[(i.start, i.end) for i in s.instances if i.keys] for s in sentences]
+    return [sentence.words for sentence in sentences], spans
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.found: list[SenseSentence] = []
-        self.ids: set[str] = set()
-        self.document = ""
-        self.words: list[str] | None = None
-        self.instances: list[Instance] = []
-        self.attributes: dict[str, str] = {}
-        self.text: list[str] | None = None
-        self.parser = expat.ParserCreate()
-        self.parser.StartElementHandler = self._start
-        self.parser.EndElementHandler = self._end
-        self.parser.CharacterDataHandler = self._characters
 
-    def read(self) -> list[SenseSentence]:
-        try:
-            for _, line in numbered_lines(self.path):
-                self.parser.Parse(line + "\n", False)
-            self.parser.Parse("", True)
-        except expat.ExpatError as error:
-            raise DataError(self.path, error.lineno, f"not well-formed XML ({error})") from error
-        if not any(sentence.instances for sentence in self.found):
-            raise DataError(self.path, 1, "no instance in the file; is it of the unified format?")
-        return self.found
+def instances_of(sentences: Sequence[SenseSentence]) -> list[Instance]:
+    """All instances that have keys, in the order of `annotated_text`."""
+    return [i for sentence in sentences for i in sentence.instances if i.keys]
 
-    def _start(self, name: str, attributes: dict[str, str]) -> None:
-        if name == "text":
-            self.document = attributes.get("id", "")
-        elif name == "sentence":
-            self.words, self.instances = [], []
-        elif name in ("wf", "instance"):
-            if self.words is None or self.text is not None:
-                raise self._error(f"<{name}> stands outside a sentence or within a word")
-            self.attributes, self.text = attributes, []
-        elif self.words is not None:
-            raise self._error(f"<{name}> is not known in a sentence; <wf> and <instance> are")
 
-    def _characters(self, text: str) -> None:
-        if self.text is not None:
-            self.text.append(text)
+def _read_sentences(path: Path) -> list[SenseSentence]:
+    found: list[SenseSentence] = []
+    ids: set[str] = set()
+    document = ""
+    words: list[str] | None = None  # of the sentence being read; None between sentences
+    instances: list[Instance] = []
+    for number, event, element in _elements(path):
+        tag = element.tag
+        if event == "start" and tag == "text":
+            document = element.get("id", "")
+        elif event == "start" and tag == "sentence":
+            words, instances = [], []
+        elif event == "end" and tag == "sentence" and words is not None:
+            found.append(SenseSentence(document, tuple(words), tuple(instances)))
+            words = None
+            element.clear()  # frees the memory of its words
+        elif event == "start" and (tag in WORD_TAGS) != (words is not None):
+            where = "outside a sentence" if words is None else "unknown inside a sentence"
+            raise DataError(path, number, f"<{tag}> is {where}; expected <wf> or <instance> there")
+        elif event == "end" and tag in WORD_TAGS and words is not None:
+            own = (element.text or "").split()
+            if not own or len(element):
+                raise DataError(path, number, f"<{tag}> must contain words and nothing else")
+            if tag == "instance":
+                instance = _parse_instance(path, number, element, len(words), len(own))
+                if instance.id in ids:
+                    raise DataError(path, number, f"duplicate instance id {instance.id}")
+                ids.add(instance.id)
+                instances.append(instance)
+            words += own
+    if not ids:
+        raise DataError(path, 1, "contains no instances; is it in the unified format?")
+    return found
 
-    def _end(self, name: str) -> None:
-        if name == "sentence" and self.words is not None:
-            sentence = SenseSentence(self.document, tuple(self.words), tuple(self.instances))
-            self.found.append(sentence)
-            self.words = None
-        elif self.text is not None and self.words is not None:
-            words = "".join(self.text).split()
-            if not words:
-                raise self._error(f"<{name}> holds no word")
-            if name == "instance":
-                self.instances.append(self._instance(len(self.words), len(words)))
-            self.words += words
-            self.text = None
 
-    def _instance(self, start: int, length: int) -> Instance:
-        found = [self.attributes.get(name, "") for name in ("id", "lemma", "pos")]
-        if not all(found) or found[2] not in PARTS_OF_SPEECH:
-            known = ", ".join(PARTS_OF_SPEECH)
-            raise self._error(f"an instance needs an id, a lemma and a pos of {known}")
-        if found[0] in self.ids:
-            raise self._error(f"a second instance has the id {found[0]}")
-        self.ids.add(found[0])
-        entry = found[1].lower(), PARTS_OF_SPEECH[found[2]]
-        return Instance(found[0], entry, start, start + length)
+def _elements(path: Path) -> Iterator[tuple[int, str, ElementTree.Element]]:
+    """Line number, "start" or "end", and element, as they are parsed line by line."""
+    parser: ElementTree.XMLPullParser[Any] = ElementTree.XMLPullParser(("start", "end"))
+    try:
+        for number, line in numbered_lines(path):
+            parser.feed(line + "\n")
+            events: Iterator[Any] = parser.read_events()
+            yield from ((number, event, element) for event, element in events)
+        parser.close()
+    except ElementTree.ParseError as error:
+        reason = f"not well-formed XML ({error})"
+        raise DataError(path, error.position[0], reason) from error
 
-    def _error(self, what: str) -> DataError:
-        return DataError(self.path, self.parser.CurrentLineNumber, what)
+
+def _parse_instance(
+    path: Path, number: int, element: ElementTree.Element, start: int, length: int
+) -> Instance:
+    name, lemma, pos = (element.get(key, "") for key in ("id", "lemma", "pos"))
+    if not name or not lemma or pos not in PARTS_OF_SPEECH:
+        known = ", ".join(PARTS_OF_SPEECH)
+        raise DataError(path, number, f"an instance needs an id, a lemma and a pos of {known}")
+    return Instance(name, (lemma.lower(), PARTS_OF_SPEECH[pos]), start, start + length)
 
 
 def _read_keys(path: Path, known: set[str]) -> dict[str, tuple[str, ...]]:
     found: dict[str, tuple[str, ...]] = {}
     for number, line in numbered_lines(path):
-        cells = line.split()
-        if not cells:
+        if not (cells := line.split()):
             continue
         if len(cells) < 2 or not all("%" in key for key in cells[1:]):
-            raise DataError(path, number, "an instance's id and its sense keys are needed")
+            raise DataError(path, number, "expected an instance's id and its sense keys")
         if cells[0] not in known:
             raise DataError(path, number, f"no instance {cells[0]} in the data file beside it")
         if cells[0] in found:
-            raise DataError(path, number, f"the keys of {cells[0]} are given a second time")
+            raise DataError(path, number, f"duplicate keys for instance {cells[0]}")
         found[cells[0]] = tuple(cells[1:])
     if not found:
-        raise DataError(path, 1, "no keys in the file; an instance's id and its sense keys needed")
+        raise DataError(path, 1, "contains no keys; expected instances' ids and sense keys")
     return found
-
-
-def spans_of(sentences: Sequence[SenseSentence]) -> list[list[tuple[int, int]]]:
-    """Where the instances with keys stand, sentence by sentence."""
-    return [[(i.start, i.end) for i in s.instances if i.keys] for s in sentences]
-
-
-def instances_of(sentences: Sequence[SenseSentence]) -> list[Instance]:
-    """All instances with keys, in the order of `spans_of`."""
-    return [i for sentence in sentences for i in sentence.instances if i.keys]

@@ -12,9 +12,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from relmo.kernels.device import has_triton
-from relmo.nn.bilm import BiLM
+from relmo.nn.bilm import BiLM, LstmStack, read_windows
 from relmo.nn.lm_head import LmHead, Sample, log_uniform
-from relmo.nn.lstm import LstmStack, read_windows
 from relmo.nn.token_layers import CharCnn
 from relmo.tasks.lm.data import LmBatch
 from relmo.types import BiLmState, LstmState

@@ -17,9 +17,8 @@ from relmo.errors import ConfigError
 from relmo.kernels.device import has_triton
 from relmo.language_model import Scorer
 from relmo.nn import lm_head
-from relmo.nn.bilm import BiLM, initialize, map_state, zero_state
+from relmo.nn.bilm import BiLM, LstmStack, initialize, map_state, zero_state
 from relmo.nn.lm_head import LmHead, Sampler
-from relmo.nn.lstm import LstmStack
 from relmo.nn.token_layers import CharCnn
 from relmo.runtime.runtime import FastBiLM
 from relmo.tasks.lm.data import LmBatches, Speller

@@ -4,30 +4,32 @@ import pytest
 
 from relmo import Elmo
 from relmo.errors import ConfigError, TextError
-from relmo.lab.bench.cases import BATCHES, LATENCY_TOKENS, cases_of_round
 from relmo.lab.bench.sentences import (
+    BATCHES,
+    LATENCY_TOKENS,
+    cases_of_round,
     invent_words,
-    made_up_sentences,
+    load_sentences,
     of_length,
-    sentences_of_file,
+    synthetic_sentences,
     take,
 )
 from relmo.text.lexicon import Lexicon
 
 
-def test_made_up_sentences_are_as_long_as_real_ones_and_repeat_words(tiny):
-    found = made_up_sentences(tiny, 2000)
+def test_synthetic_sentences_are_as_long_as_real_ones_and_repeat_words(tiny):
+    found = synthetic_sentences(tiny, 2000)
     lengths = [len(words) for words in found]
     assert 18 < sum(lengths) / len(lengths) < 26
     assert min(lengths) >= 3
     assert len({word for words in found for word in words}) < sum(lengths) / 2
-    assert found == made_up_sentences(tiny, 2000)
-    assert found != made_up_sentences(tiny, 2000, seed=1)
+    assert found == synthetic_sentences(tiny, 2000)
+    assert found != synthetic_sentences(tiny, 2000, seed=1)
 
 
 def test_a_models_own_words_are_used_where_it_has_a_list(tiny):
     lexicon = Lexicon(["<S>", "</S>", "<UNK>", "the", "bank"])
-    found = made_up_sentences(Elmo(tiny.bilm, lexicon), 10)
+    found = synthetic_sentences(Elmo(tiny.bilm, lexicon), 10)
     assert {word for words in found for word in words} == {"the", "bank"}
 
 
@@ -39,13 +41,13 @@ def test_invented_words_are_distinct_and_the_first_are_short():
 
 def test_a_file_gives_its_lines_that_hold_words(tiny, tmp_path):
     (tmp_path / "in.txt").write_text("The bank raised rates.\n\n  \nIt did.\n")
-    found = sentences_of_file(tmp_path / "in.txt", tiny)
+    found = load_sentences(tmp_path / "in.txt", tiny)
     assert found == [["The", "bank", "raised", "rates", "."], ["It", "did", "."]]
     (tmp_path / "blank.txt").write_text("\n\n")
-    with pytest.raises(TextError, match="holds no words"):
-        sentences_of_file(tmp_path / "blank.txt", tiny)
+    with pytest.raises(TextError, match="contains no words"):
+        load_sentences(tmp_path / "blank.txt", tiny)
     with pytest.raises(ConfigError, match="no such file"):
-        sentences_of_file(tmp_path / "missing.txt", tiny)
+        load_sentences(tmp_path / "missing.txt", tiny)
 
 
 def test_a_short_text_is_read_again_from_its_beginning():

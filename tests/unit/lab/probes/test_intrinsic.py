@@ -52,13 +52,13 @@ def test_the_token_layer_knows_no_context(tiny):
 
 
 def test_too_little_text_is_refused(tiny):
-    with pytest.raises(TextError, match="no word stands in 5 sentences or more"):
+    with pytest.raises(TextError, match="no word occurs in 5 or more sentences"):
         measure_layers(tiny, [["a", "b"]])
 
 
 def test_a_folder_without_text_is_named(tiny, tmp_path):
     (tmp_path / "text.md").write_text("a b c")
-    with pytest.raises(ConfigError, match=r"no \.txt file is there or below"):
+    with pytest.raises(ConfigError, match=r"no \.txt file here or below"):
         run_probe("intrinsic", tiny, tmp_path)
 
 
@@ -80,5 +80,5 @@ def test_a_folder_of_text_is_measured_and_recorded(tiny, tmp_path):
 
 def test_static_vectors_are_not_asked(tiny, tmp_path):
     (tmp_path / "v.txt").write_text("a 1 2\n")
-    with pytest.raises(ConfigError, match="know no context"):
+    with pytest.raises(ConfigError, match="static vectors have no context"):
         run_probe("intrinsic", tiny, tmp_path, vectors=tmp_path / "v.txt")

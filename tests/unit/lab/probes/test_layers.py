@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from relmo.errors import TextError
-from relmo.lab.probes.layers import read_layers, read_one, read_static, readings
+from relmo.lab.probes.layers import each_reading, read_layers, read_one, read_static
 
 SENTENCES = [("a", "red", "bank"), ("nobody", "asks"), ("bank",), ()]
 SPANS = [[(2, 3), (0, 2)], [], [(0, 1)], []]
@@ -30,7 +30,9 @@ def test_a_kept_table_is_read_and_not_made_again(tiny, tmp_path, monkeypatch):
 
 def test_readings_are_each_layer_and_their_mean(tiny):
     table = read_layers(tiny, SENTENCES, SPANS, None)
-    assert readings(3) == ["layer_0", "layer_1", "layer_2", "mean"]
+    found = dict(each_reading({"train": table}))
+    assert list(found) == ["layer_0", "layer_1", "layer_2", "mean"]
+    assert all((found[name]["train"] == read_one(table, name)).all() for name in found)
     assert (read_one(table, "layer_1") == table[:, 1]).all()
     wanted = table.astype(np.float32).mean(1)
     np.testing.assert_allclose(read_one(table, "mean"), wanted, rtol=1e-6)
@@ -52,6 +54,6 @@ def test_static_vectors_of_a_span_are_its_words_mean(tmp_path):
 
 
 def test_an_error_leaves_no_half_table(tiny, tmp_path):
-    with pytest.raises(TextError, match="token 1 is NoneType"):
+    with pytest.raises(TextError, match="token 1 is None"):
         read_layers(tiny, [("a", None)], [[(0, 1)]], tmp_path)
     assert not list(tmp_path.iterdir())

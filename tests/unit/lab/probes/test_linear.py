@@ -90,5 +90,6 @@ def test_float16_is_read_as_it_is():
 
 def test_settings_that_train_nothing_are_refused():
     for wrong in ({"strengths": ()}, {"epochs": 0}, {"batch": 0}, {"rate": 0.0}):
-        with pytest.raises(ConfigError, match="a linear probe needs"):
+        (name,) = wrong
+        with pytest.raises(ConfigError, match=f"{name} (is empty|must be)"):
             LinearSettings(**wrong)

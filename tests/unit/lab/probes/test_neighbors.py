@@ -24,7 +24,7 @@ def cosine(a, b):
 
 @pytest.mark.parametrize("layer", [0, 1, 2, None])
 def test_occurrences_are_those_that_cosines_by_hand_give(tiny, layer, monkeypatch):
-    monkeypatch.setattr(neighbors, "TOGETHER", 2)  # so that the corpus is read in parts
+    monkeypatch.setattr(neighbors, "SENTENCES_AT_ONCE", 2)  # so that the corpus is read in parts
 
     def vectors(sentence):
         return (
@@ -77,5 +77,5 @@ def test_the_nearest_words_without_context_come_in_order_and_without_the_word(ti
 def test_a_word_is_found_as_written_first():
     assert find_position(["Bank", "the", "bank"], "bank") == 2
     assert find_position(["Bank"], "bank") == 0
-    with pytest.raises(TextError, match="'river' does not stand in the sentence; its words are"):
+    with pytest.raises(TextError, match="'river' is not in the sentence; its words are"):
         find_position(["Bank"], "river")

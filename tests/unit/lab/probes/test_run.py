@@ -42,20 +42,20 @@ def test_the_same_call_gives_the_same_scores_with_a_cache_and_without(name, tiny
 def test_a_wrong_call_is_named(tiny, tmp_path):
     with pytest.raises(ConfigError, match="no probe 'wsdd'; did you mean 'wsd'"):
         run_probe("wsdd", tiny, tmp_path)
-    with pytest.raises(ConfigError, match="is no folder"):
+    with pytest.raises(ConfigError, match="is not a folder"):
         run_probe("wsd", tiny, tmp_path / "nothing")
     (tmp_path / "run.json").write_text("{}")
-    with pytest.raises(ConfigError, match="holds a finished run"):
+    with pytest.raises(ConfigError, match="contains a finished run"):
         run_probe("wsd", tiny, tmp_path, output=tmp_path)
 
 
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"seed": -1}, "seed is -1; 0 or more is needed"),
+        ({"seed": -1}, "seed must be an integer ≥ 0, got -1"),
         ({"vectors": "nowhere.txt"}, "nowhere.txt: no such file"),
-        ({"output": "a-file"}, "a-file is no folder"),
-        ({"cache": "a-file"}, "a-file is no folder"),
+        ({"output": "a-file"}, "a-file is not a folder"),
+        ({"cache": "a-file"}, "a-file is not a folder"),
     ],
 )
 def test_a_wrong_argument_is_named_before_anything_is_read(wrong, message, tmp_path):

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from relmo.errors import ConfigError, DataError
-from relmo.lab.probes.layers import read_senses
+from relmo.lab.probes.data import ProbeInputs
+from relmo.lab.probes.layers import span_sense_vectors
 from relmo.lab.probes.wic import best_threshold, cosine, probe_wic, read_pairs, score_pairs
 from relmo.tasks.data_files import PARTS
 from tests.support.toy_probes import write_wic
@@ -39,16 +40,24 @@ def test_pairs_are_read_with_their_answers(tmp_path):
     pairs = read_pairs(folder / "dev.data.txt", folder / "dev.gold.txt")
     assert [pair.is_same for pair in pairs] == [True, False, True, False]
     assert pairs[0].sentences[0] == ("the", "bank", "of", "a", "river")
-    assert pairs[0].places == (1, 1)
+    assert pairs[0].positions == (1, 1)
 
 
 @pytest.mark.parametrize(
     ("data", "gold", "message"),
     [
-        (ROW * 2 + "bank\tN\t1-0\tthe bank\n", "T\n" * 3, "x.data.txt, line 3: 4 columns"),
-        (ROW.replace("1-0", "1"), "T\n", "x.data.txt, line 1: '1'; the words' places"),
-        (ROW.replace("1-0", "1-2"), "T\n", "x.data.txt, line 1: place 1-2 is past the end"),
-        (ROW, "yes\n", "x.gold.txt, line 1: 'yes'; T or F"),
+        (
+            ROW * 2 + "bank\tN\t1-0\tthe bank\n",
+            "T\n" * 3,
+            "x.data.txt, line 3: expected 5 tab-sep",
+        ),
+        (
+            ROW.replace("1-0", "1"),
+            "T\n",
+            "x.data.txt, line 1: expected two positions",
+        ),
+        (ROW.replace("1-0", "1-2"), "T\n", "x.data.txt, line 1: position 1-2 is past the end"),
+        (ROW, "yes\n", "x.gold.txt, line 1: expected T or F, got 'yes'"),
         (ROW * 2, "T\n", "x.gold.txt, line 2: the file ends after 1 lines"),
         (ROW, "T\nF\n", "x.data.txt, line 2: the file ends after 1 lines"),
         ("", "", "x.data.txt, line 1: the file ends after 0 lines"),
@@ -62,7 +71,7 @@ def test_a_bad_line_is_named(data, gold, message, tmp_path):
 
 
 def test_layers_with_context_part_what_static_vectors_cannot(tiny, tmp_path):
-    found = probe_wic(tiny, write_wic(tmp_path)).results
+    found = probe_wic(ProbeInputs(tiny, write_wic(tmp_path))).scores
     assert found["test_accuracy_layer_1"] == 100
     assert "test_accuracy_sense_vectors" in found
     assert found["test_accuracy_layer_0"] == found["test_accuracy_static"] == 50
@@ -81,8 +90,8 @@ def test_the_mean_is_taken_off_where_that_is_better_on_dev():
 def test_static_vectors_of_a_file_can_stand_beside(tiny, tmp_path):
     vectors = tmp_path / "vectors.txt"
     vectors.write_text("bank 1 2 3\n")
-    found = probe_wic(tiny, write_wic(tmp_path / "data"), vectors=vectors)
-    assert found.results["test_accuracy_static"] == 50
+    found = probe_wic(ProbeInputs(tiny, write_wic(tmp_path / "data"), vectors))
+    assert found.scores["test_accuracy_static"] == 50
     assert "vectors.txt" in found.data["files"]
 
 
@@ -90,17 +99,17 @@ def test_a_part_that_is_missing_or_there_twice_is_named(tiny, tmp_path):
     folder = write_wic(tmp_path)
     (folder / "more").mkdir()
     (folder / "more" / "dev.gold.txt").write_text("T\n")
-    with pytest.raises(ConfigError, match=r"dev\.gold\.txt is needed .* found: dev.*, more"):
-        probe_wic(tiny, folder)
+    with pytest.raises(ConfigError, match=r"one file dev\.gold\.txt .* found dev.*, more"):
+        probe_wic(ProbeInputs(tiny, folder))
     for path in folder.rglob("dev.gold.txt"):
         path.unlink()
-    with pytest.raises(ConfigError, match=r"dev\.gold\.txt is needed .* found: none"):
-        probe_wic(tiny, folder)
+    with pytest.raises(ConfigError, match=r"one file dev\.gold\.txt .* found none"):
+        probe_wic(ProbeInputs(tiny, folder))
 
 
 def test_sense_vectors_of_a_span_are_the_mean_of_its_words(tiny):
     sentences = [("a", "bank", "of", "a", "river"), ("the", "bank")]
-    found = read_senses(tiny, sentences, [[(1, 2), (0, 2)], [(1, 2)]])
+    found = span_sense_vectors(tiny, sentences, [[(1, 2), (0, 2)], [(1, 2)]])
     alone = tiny.sense_vectors([list(words) for words in sentences])
     np.testing.assert_allclose(found[0], alone[0][1])
     np.testing.assert_allclose(found[1], alone[0][:2].mean(0))

@@ -3,7 +3,7 @@
 import pytest
 
 from relmo.errors import DataError
-from relmo.lab.probes.wsd_data import instances_of, read_senses, read_wordnet, spans_of
+from relmo.lab.probes.wsd_data import annotated_text, instances_of, read_senses, read_wordnet
 from tests.support.toy_probes import WORDNET, sense_xml, write_set
 
 
@@ -29,7 +29,7 @@ def test_words_instances_and_several_keys_are_read(read):
 def test_an_instance_without_a_key_is_left_out(read):
     found = read(sense_xml("a/a/NOUN/i1 b/b/ADV/i2", "c/c/ADJ/i3"), "i2 b%4:02:00::\n")
     assert [i.id for i in instances_of(found)] == ["i2"]
-    assert spans_of(found) == [[(1, 2)], []]
+    assert annotated_text(found) == ([("a", "b"), ("c",)], [[(1, 2)], []])
 
 
 def test_entities_and_odd_words_are_kept(read):
@@ -47,13 +47,20 @@ def instance(attributes):
     [
         ("", "line 1: not well-formed XML"),
         ("<corpus>\n<sentence>\n</corpus>", "line 3: not well-formed XML"),
-        ("<corpus>\n<sentence>\n<wf>a</wf>\n</sentence>\n</corpus>", "line 1: no instance"),
-        ("<corpus>\n<wf>a</wf>\n</corpus>", "line 2: <wf> stands outside a sentence"),
-        ("<corpus>\n<sentence>\n<wf> </wf>\n</sentence></corpus>", "line 3: <wf> holds no word"),
-        ("<corpus>\n<sentence>\n<word>a</word>", "line 3: <word> is not known in a sentence"),
+        (
+            "<corpus>\n<sentence>\n<wf>a</wf>\n</sentence>\n</corpus>",
+            "line 1: contains no inst",
+        ),
+        ("<corpus>\n<wf>a</wf>\n</corpus>", "line 2: <wf> is outside a sentence"),
+        (
+            "<corpus>\n<sentence>\n<wf> </wf>\n</sentence></corpus>",
+            "line 3: <wf> must contain",
+        ),
+        ("<corpus>\n<sentence>\n<word>a</word>", "line 3: <word> is unknown inside a sentence"),
+        ("<corpus>\n<sentence>\n<wf>a\n<wf>b</wf></wf>", "line 4: <wf> must contain words"),
         (instance('id="i" lemma="w"'), "line 3: an instance needs an id, a lemma and a pos"),
         (instance('id="i" lemma="w" pos="DET"'), "line 3: an instance needs .* NOUN, VERB"),
-        (sense_xml("a/a/NOUN/i b/b/NOUN/i"), "line 6: a second instance has the id i"),
+        (sense_xml("a/a/NOUN/i b/b/NOUN/i"), "line 6: duplicate instance id i"),
     ],
 )
 def test_a_bad_line_of_the_data_is_named(xml, message, read):
@@ -64,10 +71,10 @@ def test_a_bad_line_of_the_data_is_named(xml, message, read):
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
-        ("i1 a%1:00:00::\ni1 a%1:00:00::\n", "line 2: the keys of i1 are given a second time"),
-        ("\n", "line 1: no keys in the file"),
-        ("i1\n", "line 1: an instance's id and its sense keys"),
-        ("\ni1 bank\n", "line 2: an instance's id and its sense keys"),
+        ("i1 a%1:00:00::\ni1 a%1:00:00::\n", "line 2: duplicate keys for instance i1"),
+        ("\n", "line 1: contains no keys"),
+        ("i1\n", "line 1: expected an instance's id and its sense keys"),
+        ("\ni1 bank\n", "line 2: expected an instance's id and its sense keys"),
         ("i9 a%1:00:00::\n", "line 1: no instance i9"),
     ],
 )
@@ -88,7 +95,7 @@ def test_senses_of_wordnet_stand_in_its_order_and_satellites_are_adjectives(tmp_
 def test_a_wordnet_without_senses_is_refused(tmp_path):
     path = tmp_path / "index.sense"
     path.write_text("")
-    with pytest.raises(DataError, match="no sense stands there"):
+    with pytest.raises(DataError, match="contains no senses"):
         read_wordnet(path)
 
 
@@ -96,5 +103,5 @@ def test_a_wordnet_without_senses_is_refused(tmp_path):
 def test_a_bad_line_of_wordnet_is_named(line, tmp_path):
     path = tmp_path / "index.sense"
     path.write_text(WORDNET + line + "\n")
-    with pytest.raises(DataError, match=r"index\.sense, line 7: a sense key"):
+    with pytest.raises(DataError, match=r"index\.sense, line 7: expected a sense key"):
         read_wordnet(path)

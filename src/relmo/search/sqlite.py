@@ -1,0 +1,377 @@
+"""The default store: one SQLite file, searched exactly.
+
+SQLite keeps the data safe; searches run in memory, where the vectors of 100,000 passages of width
+256 take 100 MB and one matrix product finds the nearest in a few milliseconds:
+
+    documents, passages    a row each
+    segments               the vectors of all passages added by one transaction, as one blob
+    postings               per term and segment: the passages that contain it, and how often
+
+Segments are never changed. A deleted passage leaves its rows behind, which no search sees, until
+`optimize` merges segments. Readers notice what other processes write.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from relmo.errors import ConfigError, OutputError
+from relmo.search.documents import MetaValue
+from relmo.search.filters import Conditions, to_sql
+from relmo.search.lexical import bm25
+from relmo.search.store import Entry, Scored, Store, rank
+from relmo.types import Vectors
+
+APPLICATION_ID = 0x72656C6D
+"""SQLite's mark of a file format: "relm". A file without it is not an index."""
+WAIT_SECONDS = 60.0
+"""How long a writer waits for another."""
+CACHED_FILTERS = 16
+MERGED_ROWS = 8192
+"""Passages of a segment after merging; bounds memory."""
+MANY_SEGMENTS = 256
+"""Fewer segments than this need no merging."""
+SEGMENT = ("<i8", "<u4", "<f2")
+"""Types of the arrays of a segment: numbers of passages, their lengths in terms, vectors."""
+POSTING = np.dtype([("id", "<u4"), ("count", "<u4")])
+"""One passage in the list of a term."""
+POSTINGS = """postings (
+    term TEXT NOT NULL, segment INTEGER NOT NULL, rows BLOB NOT NULL, PRIMARY KEY (term, segment)
+) WITHOUT ROWID"""
+TABLES = f"""
+CREATE TABLE IF NOT EXISTS about (
+    one INTEGER PRIMARY KEY CHECK (one = 1), settings TEXT NOT NULL, arrays BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS documents (
+    id INTEGER PRIMARY KEY, key TEXT UNIQUE NOT NULL, source TEXT NOT NULL, digest TEXT NOT NULL,
+    meta TEXT NOT NULL);
+CREATE INDEX IF NOT EXISTS documents_source ON documents (source);
+CREATE TABLE IF NOT EXISTS passages (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, document INTEGER NOT NULL, start INTEGER NOT NULL,
+    stop INTEGER NOT NULL, line INTEGER NOT NULL, text TEXT NOT NULL);
+CREATE INDEX IF NOT EXISTS passages_document ON passages (document);
+CREATE TABLE IF NOT EXISTS segments (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, ids BLOB NOT NULL, lengths BLOB NOT NULL,
+    vectors BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS {POSTINGS};
+"""
+
+
+class SqliteStore(Store):
+    """An index in one file."""
+
+    ERROR = sqlite3.Error
+    HINT = "; is the file writable, and is there room on the disk?"
+    META_KEYS = "SELECT DISTINCT each.key FROM documents, json_each(meta) AS each"
+
+    def __init__(self, path: str | Path, *, create: bool = False) -> None:
+        self.path = Path(path)
+        if not create and not self.path.is_file():
+            raise ConfigError(
+                f"{path}: no such index; create one with: relmo index PATH --out {path}"
+            )
+        self._rows: PassageRows | None = None
+        self._filtered: dict[str, NDArray[np.intp]] = {}
+        self._version = -1
+        try:
+            super().__init__(str(path), create)
+        except sqlite3.Error as error:
+            is_folder = self.path.is_dir()
+            hint = "this is a folder, give a file" if is_folder else "does its folder exist?"
+            raise OutputError(f"{path}: {error}; {hint}") from error
+
+    def _connect(self) -> sqlite3.Connection:
+        return sqlite3.connect(
+            self.path, timeout=WAIT_SECONDS, isolation_level=None, check_same_thread=False
+        )
+
+    def _prepare(self, create: bool) -> None:
+        foreign = ConfigError(f"{self.path} is not a relmo index; choose another file")
+        try:
+            (mark,) = self._run("PRAGMA application_id").fetchone()
+        except sqlite3.DatabaseError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_NOTADB:
+                raise
+            raise foreign from error
+        (tables,) = self._run("SELECT count(*) FROM sqlite_master").fetchone()
+        if mark != APPLICATION_ID and (tables or not create):
+            raise foreign
+        self._run("PRAGMA synchronous = FULL")  # what is acknowledged is on disk
+        if create and not tables:
+            self._is_new = True
+            self._run("PRAGMA journal_mode = WAL")  # readers continue while one writes
+            with self._transaction():
+                for statement in TABLES.split(";\n"):
+                    self._run(statement)
+                self._run(f"PRAGMA application_id = {APPLICATION_ID}")
+
+    def _run(self, query: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:
+        return cast("sqlite3.Cursor", self._db.execute(query, values))
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        with self._session():
+            self._run("BEGIN IMMEDIATE")
+            try:
+                yield
+            except BaseException:
+                self._run("ROLLBACK")
+                raise
+            self._run("COMMIT")
+            self._version = -1
+
+    def _drop(self) -> None:
+        self._db.close()
+        for suffix in ("", "-wal", "-shm"):
+            Path(f"{self.path}{suffix}").unlink(missing_ok=True)
+
+    # ── writing ─────────────────────────────────────────────────────────────────────────────
+
+    def replace(self, entries: Sequence[Entry], delete: Sequence[str] = ()) -> None:
+        """Delete documents and add others, in one transaction."""
+        with self._transaction():
+            for key in delete:
+                self._delete(key)
+            ids = [number for entry in entries for number in self._insert(entry)]
+            if not ids:
+                return
+            terms = [Counter(each) for entry in entries for each in entry.terms]
+            vectors = np.concatenate([entry.vectors for entry in entries])
+            lengths = np.array([each.total() for each in terms])
+            segment = _write_segment(self._db, np.array(ids), lengths, vectors)
+            lists: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
+            for number, counts in zip(ids, terms, strict=True):
+                for term, count in counts.items():
+                    lists[term].append((number, count))
+            self._db.executemany(
+                "INSERT INTO postings VALUES (?, ?, ?)",
+                ((t, segment, np.array(rows, POSTING).tobytes()) for t, rows in lists.items()),
+            )
+
+    def _delete(self, key: str) -> None:
+        row = self._run("SELECT id FROM documents WHERE key = ?", (key,)).fetchone()
+        if row is not None:
+            self._run("DELETE FROM passages WHERE document = ?", row)
+            self._run("DELETE FROM documents WHERE id = ?", row)
+
+    def _insert(self, entry: Entry) -> Iterator[int]:
+        document = entry.document
+        self._delete(document.key)
+        number = self._run(
+            "INSERT INTO documents (key, source, digest, meta) VALUES (?, ?, ?, ?)",
+            (document.key, document.source, document.digest, json.dumps(dict(document.meta))),
+        ).lastrowid
+        for each in entry.passages:
+            added = self._run(
+                "INSERT INTO passages (document, start, stop, line, text) VALUES (?, ?, ?, ?, ?)",
+                (number, each.start, each.end, each.line, each.text),
+            ).lastrowid
+            assert added is not None
+            yield added
+
+    def optimize(self) -> None:
+        """Drop what deleted passages left behind, and merge small segments, if worthwhile."""
+        with self._lock:
+            if _needs_merging(self._db):
+                with self._transaction():
+                    _merge_segments(self._db)
+                self._rows = None
+            with self._session():
+                self._run("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    # ── searching ───────────────────────────────────────────────────────────────────────────
+
+    def nearest(self, query: Vectors, count: int, where: Conditions = ()) -> list[Scored]:
+        """Passages by inner product with the query, best first."""
+        with self._session():
+            rows = self._current()
+            if len(rows.ids) == 0:
+                return []
+            rounded = query.astype(np.float16).astype(np.float32)  # as vectors are stored
+            # torch's threads, as for embedding: those of numpy would compete with them
+            scores = torch.mv(torch.from_numpy(rows.vectors), torch.from_numpy(rounded)).numpy()
+            if not where:
+                return rank(rows.ids, scores, count)
+            kept = self._allowed(where)
+            return rank(rows.ids[kept], scores[kept], count)
+
+    def matching(self, terms: Sequence[str], count: int, where: Conditions = ()) -> list[Scored]:
+        """Passages that contain one of the terms, by BM25."""
+        with self._session():
+            rows = self._current()
+            if len(rows.ids) == 0:
+                return []
+            scores = np.zeros(len(rows.ids))  # (N,)
+            mean_length = max(float(rows.lengths.mean()), 1e-9)
+            for term, weight in Counter(terms).items():
+                blobs = self._run("SELECT rows FROM postings WHERE term = ?", (term,))
+                postings = np.frombuffer(b"".join(blob for (blob,) in blobs), POSTING)
+                at, found = rows.find(postings["id"].astype(np.int64))
+                frequency = postings["count"][found].astype(np.float64)
+                scores[at] += weight * bm25(frequency, rows.lengths[at], mean_length, len(scores))
+            kept = np.flatnonzero(scores)
+            if where:
+                kept = np.intersect1d(kept, self._allowed(where))
+            return rank(rows.ids[kept], scores[kept], count)
+
+    def vectors(self, passages: Sequence[int]) -> Vectors:
+        """The vectors of passages by number, (n, D)."""
+        with self._session():
+            rows = self._current()
+            at, found = rows.find(np.array(passages, dtype=np.int64))
+            result = np.zeros((len(passages), rows.vectors.shape[1]), np.float32)
+            result[found] = rows.vectors[at]
+            return result
+
+    def _allowed(self, where: Conditions) -> NDArray[np.intp]:
+        """Rows whose documents meet all conditions; cached until something is written."""
+        key = repr(where)  # 1 and True are equal, but not the same condition
+        if key in self._filtered:
+            return self._filtered[key]
+        clause, values = to_sql(where, _compare)
+        query = f"""SELECT passages.id FROM passages JOIN documents ON documents.id = document
+                    WHERE {clause}"""
+        numbers = np.fromiter((number for (number,) in self._run(query, values)), np.int64)
+        places = np.flatnonzero(np.isin(self._current().ids, numbers))
+        if len(self._filtered) >= CACHED_FILTERS:
+            self._filtered.clear()
+        self._filtered[key] = places
+        return places
+
+    def _current(self) -> PassageRows:
+        """The rows in memory, read again if this or another process has written."""
+        (version,) = self._run("PRAGMA data_version").fetchone()
+        if self._rows is None or version != self._version:
+            self._filtered.clear()
+            self._rows = PassageRows.read(self._db, self._rows)
+            self._version = version
+        return self._rows
+
+
+def _compare(key: str, operator: str, value: MetaValue) -> tuple[str, list[Any]]:
+    """One comparison with the JSON in `documents.meta`, as SQL with its parameters."""
+    path = f'$."{key}"'
+    if operator == "!=":
+        equal, values = _compare(key, "=", value)
+        return f"NOT coalesce({equal}, 0)", values
+    if isinstance(value, bool | None):
+        kind = "null" if value is None else str(value).lower()
+        return f"json_type(meta, ?) = '{kind}'", [path]
+    kinds = "'text'" if isinstance(value, str) else "'integer', 'real'"
+    clause = f"json_type(meta, ?) IN ({kinds}) AND json_extract(meta, ?) {operator} ?"
+    return clause, [path, path, value]
+
+
+# ── segments ─────────────────────────────────────────────────────────────────────────────────────
+
+Segment = tuple[NDArray[np.int64], NDArray[np.uint32], NDArray[np.float16]]
+"""Numbers of passages (n,), their lengths in terms (n,), and their vectors (n, D)."""
+
+
+@dataclass(frozen=True, slots=True)
+class PassageRows:
+    """What searches work on: all passages that are not deleted, in order of their numbers."""
+
+    ids: NDArray[np.int64]  # (N,)
+    lengths: NDArray[np.float64]  # (N,) terms
+    vectors: Vectors  # (N, D)
+    first_segment: int
+    last_segment: int
+
+    @classmethod
+    def read(cls, db: sqlite3.Connection, old: PassageRows | None = None) -> PassageRows:
+        """Read all rows; given an earlier result, read only what was added since."""
+        (first,) = db.execute("SELECT coalesce(min(id), 0) FROM segments").fetchone()
+        if old is not None and first != old.first_segment:
+            old = None  # segments were merged
+        last = -1 if old is None else old.last_segment
+        parts = [] if old is None else [(old.ids, old.lengths, old.vectors)]
+        for number, segment in _read_segments(db, last):
+            last = number
+            parts.append((segment[0], segment[1].astype(np.float64), segment[2].astype(np.float32)))
+        if not parts:
+            return cls(np.zeros(0, np.int64), np.zeros(0), np.zeros((0, 0), np.float32), first, -1)
+        ids, lengths, vectors = (np.concatenate(each) for each in zip(*parts, strict=True))
+        del parts
+        alive = _live_passages(db)
+        if len(alive) < len(ids):
+            kept = np.isin(ids, alive)
+            ids, lengths, vectors = ids[kept], lengths[kept], vectors[kept]
+        return cls(ids, lengths, vectors, first, last)
+
+    def find(self, numbers: NDArray[np.int64]) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+        """Rows of those passages that are here, and which ones these are, (n,)."""
+        if len(self.ids) == 0:
+            return np.zeros(0, np.intp), np.zeros(len(numbers), np.bool_)
+        at = np.minimum(np.searchsorted(self.ids, numbers), len(self.ids) - 1)
+        found = self.ids[at] == numbers
+        return at[found], found
+
+
+def _live_passages(db: sqlite3.Connection) -> NDArray[np.int64]:
+    return np.fromiter((number for (number,) in db.execute("SELECT id FROM passages")), np.int64)
+
+
+def _read_segments(
+    db: sqlite3.Connection, after: int = -1, last: int = 2**62
+) -> Iterator[tuple[int, Segment]]:
+    query = "SELECT * FROM segments WHERE id > ? AND id <= ? ORDER BY id"
+    for number, ids, lengths, vectors in db.execute(query, (after, last)):
+        numbers = np.frombuffer(ids, SEGMENT[0])
+        matrix = np.frombuffer(vectors, SEGMENT[2]).reshape(len(numbers), -1)
+        yield number, (numbers, np.frombuffer(lengths, SEGMENT[1]), matrix)
+
+
+def _write_segment(db: sqlite3.Connection, *segment: NDArray[Any]) -> int | None:
+    blobs = [each.astype(kind).tobytes() for each, kind in zip(segment, SEGMENT, strict=True)]
+    query = "INSERT INTO segments (ids, lengths, vectors) VALUES (?, ?, ?)"
+    return db.execute(query, blobs).lastrowid
+
+
+def _needs_merging(db: sqlite3.Connection) -> bool:
+    """Whether a third of the rows is deleted, or segments are many and small."""
+    (live,) = db.execute("SELECT count(*) FROM passages").fetchone()
+    segments, rows = db.execute(
+        "SELECT count(*), coalesce(sum(length(ids)) / 8, 0) FROM segments"
+    ).fetchone()
+    return bool(
+        rows > 1.5 * live or (segments > MANY_SEGMENTS and rows < segments * MERGED_ROWS / 16)
+    )
+
+
+def _merge_segments(db: sqlite3.Connection) -> None:
+    """Rewrite segments and postings without deleted passages, inside the caller's transaction."""
+    alive = _live_passages(db)
+    (last,) = db.execute("SELECT coalesce(max(id), 0) FROM segments").fetchone()
+    held: list[list[NDArray[Any]]] = []
+    for number, segment in _read_segments(db, last=last):
+        kept = np.isin(segment[0], alive)
+        held.append([each[kept] for each in segment])
+        if number == last or sum(len(each[0]) for each in held) >= MERGED_ROWS:
+            merged = [np.concatenate(each) for each in zip(*held, strict=True)]
+            if len(merged[0]):
+                _write_segment(db, *merged)
+            held = []
+    db.execute("DELETE FROM segments WHERE id <= ?", (last,))
+
+    # One list per term, in order of terms: only one term at a time is in memory.
+    db.execute("ALTER TABLE postings RENAME TO old_postings")
+    db.execute(f"CREATE TABLE {POSTINGS}")
+    pairs = db.execute("SELECT term, rows FROM old_postings ORDER BY term, segment")
+    for term, group in groupby(pairs, key=lambda pair: pair[0]):
+        rows = np.frombuffer(b"".join(blob for _, blob in group), POSTING)
+        rows = rows[np.isin(rows["id"], alive)]
+        if len(rows):
+            db.execute("INSERT INTO postings VALUES (?, 0, ?)", (term, rows.tobytes()))
+    db.execute("DROP TABLE old_postings")

@@ -1,0 +1,14 @@
+"""The address of a database names an index."""
+
+import pytest
+
+from relmo.errors import ConfigError
+from relmo.search.postgres import split_address
+
+
+def test_an_address_may_name_one_of_several_indexes():
+    address = "postgresql://me@host/data?relmo_index=notes&sslmode=require"
+    assert split_address(address) == ("postgresql://me@host/data?sslmode=require", "relmo_notes")
+    assert split_address("postgresql:///data")[1] == "relmo_index"
+    with pytest.raises(ConfigError, match="lower-case"):
+        split_address("postgresql:///data?relmo_index=My")
