@@ -4,7 +4,7 @@ import copy
 
 import pytest
 import torch
-from relmo.nn.lstm import LstmLayer
+from relmo.nn.bilm import LstmLayer
 from torch import nn
 
 from relmo.config import LstmConfig
