@@ -22,11 +22,10 @@ from typing import Any
 
 from relmo.elmo import Elmo
 from relmo.errors import RelmoError
-from relmo.tasks.data_folder import data_facts, read_parts
+from relmo.tasks.data_files import Part
 from relmo.tasks.lm.pretrain import pretrain
 from relmo.tasks.lm.settings import load_recipe
-from relmo.tasks.parts import Part
-from relmo.tasks.registry import find_task
+from relmo.tasks.registry import data_facts, find_task, read_parts
 from relmo.train.run import write_record
 
 CHANGES = (

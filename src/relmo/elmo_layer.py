@@ -104,8 +104,8 @@ class ElmoLayer(nn.Module):
     def _layers(self, sentences: Sequence[Sequence[str]]) -> Layers:
         """All layers, boundaries included."""
         runtime = self._elmo.runtime
-        if self.bilm is None:
-            return runtime.layers(sentences)[0]
+        if self.bilm is None or not next(self.bilm.parameters()).requires_grad:
+            return runtime.layers(sentences)[0]  # also of a fine-tuned model that is only used
         batch = runtime.batch(sentences)
         vectors = self.bilm.token_layer(batch.words)  # (U, P)
         return self.bilm.read_padded(vectors[batch.index], batch.lengths)

@@ -17,9 +17,9 @@ from safetensors.torch import load_file
 
 from relmo import Elmo
 from relmo.errors import ConfigError, DataError, WeightError
-from relmo.nn.blocks.tokens import PLACES
-from relmo.tasks.registry import TASKS, find_task
-from relmo.tasks.run import load_task, load_task_recipe, read_parts
+from relmo.tasks.inputs import PLACES
+from relmo.tasks.registry import TASKS, find_task, read_parts
+from relmo.tasks.run import load_task, load_task_recipe
 from relmo.train.run import read_record
 from relmo.train.trainer import TrainSettings
 from tests.conftest import tiny_config
@@ -265,13 +265,13 @@ def test_a_stopped_run_goes_on_to_the_bit(tmp_path, stopped_of, data_of, tiny, n
 def test_a_run_stopped_before_its_first_score_says_so(tmp_path, data_of, name):
     with pytest.raises(KeyboardInterrupt):
         train_toy(name, data_of(name), tmp_path / "run", report=stop_at(1))
-    with pytest.raises(WeightError, match="has not scored yet; train it on"):
+    with pytest.raises(WeightError, match="has no scores yet; continue training"):
         load_task(tmp_path / "run", device="cpu")
 
 
 @each_task
 def test_a_finished_run_is_not_written_over(run_of, data_of, name):
-    with pytest.raises(ConfigError, match="holds a finished run; choose another folder"):
+    with pytest.raises(ConfigError, match="contains a finished run; choose another folder"):
         train_toy(name, data_of(name), run_of(name, "nowhere"))
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from relmo.nn.blocks.tokens import InputSettings
+from relmo.tasks.inputs import InputSettings
 from relmo.tasks.registry import TASKS, find_task
 
 PAGE = (Path(__file__).parents[2] / "docs" / "tasks.md").read_text(encoding="utf-8")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from relmo.elmo import Elmo
-from relmo.tasks.data_folder import read_parts
+from relmo.tasks.registry import read_parts
 from relmo.train.run import read_record
 from tests.support.toy_lm import Corpus, Grammar, toy_recipe
 from tests.support.toy_tasks import TOYS
@@ -50,7 +50,7 @@ def test_sentences_of_training_are_not_tested_on(tmp_path):
 
 
 def test_a_folder_that_is_not_there_is_named(model, tmp_path):
-    with pytest.raises(SystemExit, match="is no folder"):
+    with pytest.raises(SystemExit, match="is not a folder"):
         SCRIPT["main"]([
             "--model", str(model), "--data", str(tmp_path), "--tasks", "ner",
             "--output", str(tmp_path / "out"),

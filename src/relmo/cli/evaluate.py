@@ -27,13 +27,12 @@ def evaluate(
     as_json: AsJson = False,
 ) -> None:
     """Score a trained task model on a labeled file."""
-    from relmo.tasks.about import read_about
-    from relmo.tasks.run import load_task
+    from relmo.tasks.run import TaskCard, load_task
 
     check_file(data, "expected one file in the task's format")
     task = load_task(run, elmo=elmo, precision=precision)  # type: ignore[arg-type]
     examples = task.read(data, "test")
     if not examples:
         raise TextError(f"{data}: contains no examples")
-    task.check(data, examples, read_about(run).facts)
+    task.check(data, examples, TaskCard.read(run).facts)
     say(task.score_on(examples), as_json)

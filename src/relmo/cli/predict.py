@@ -43,7 +43,7 @@ def predict(
 
 
 def _lines(file: str) -> Iterator[str]:
-    from relmo.tasks.lines import decoded_lines, numbered_lines
+    from relmo.tasks.data_files import decoded_lines, numbered_lines
 
     if file == "-":
         return (line for _, line in decoded_lines(sys.stdin.buffer, "standard input"))

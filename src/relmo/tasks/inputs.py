@@ -1,30 +1,91 @@
-"""Words of a batch -> what a task's model reads, on the device."""
+"""What a task's model reads: static vectors, the word's letters and ELMo, side by side.
+
+    words -> TokenBatch                     Inputs(sentences)
+    batch -> [static; letters; ELMo]        TokenInput(batch)            (B, T, E)
+    h     -> [h; ELMo']                     TokenInput.beside(h, batch)  (B, T, F)
+
+ELMo joins at the input, at the output of the task's encoder, at both or not at all. Each place has
+a mix of its own, all of one `ElmoLayer`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from itertools import chain
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from relmo.config import Count, CountOrZero, DropoutRate, NonNegative, Settings
 from relmo.elmo import Elmo
+from relmo.elmo_layer import ElmoLayer
 from relmo.kernels.device import to_device
-from relmo.nn.blocks.tokens import InputSettings, TokenBatch, TokenInput
+from relmo.nn.scalar_mix import ScalarMix
 from relmo.tasks.static_vectors import StaticVectors
-from relmo.text.tokenize import TreebankTokenizer
+from relmo.types import Layers
 
 Words = tuple[str, ...]
+Place = Literal["input", "output", "both"]
+PLACES = {"input": ("input",), "output": ("output",), "both": ("input", "output")}
 MAX_LETTERS = 30
-"""Letters of a word that a model's own character CNN reads."""
+"""Letters of a word that the model's own character CNN reads."""
 MAX_KNOWN = 1_000_000
-"""Words whose rows and letters are remembered, in some 150 MB; past it they are looked up anew."""
+"""Words whose rows and letters are cached, in about 150 MB; beyond that the cache starts over."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class InputSettings(Settings):
+    """What a task's model reads."""
+
+    place: Place = "input"
+    """Where ELMo's vectors join, in a model that has them."""
+    layers: Literal["mix", "top"] = "mix"
+    """A learned mix of all layers, or the top layer alone."""
+    l2: NonNegative = 1e-3
+    """Weight of the L2 penalty on the mixes: large values keep the layers' shares equal."""
+    elmo_dropout: DropoutRate = 0.5
+    finetune: bool = False
+    """Train the biLM too; otherwise its layers are computed once and cached."""
+    letters: CountOrZero = 0
+    """Filters of the model's own character CNN; 0 disables it."""
+    letter_width: Count = 16
+    letter_window: Count = 3
+    tune_static: bool = True
+    """Whether the static vectors are trained too."""
+    dropout: DropoutRate = 0.0
+    """On static vectors and letters."""
+
+
+class TokenBatch(NamedTuple):
+    """A batch of sentences on the device, padded to T tokens, without sentence boundaries."""
+
+    static: Tensor
+    """(B, T) rows of the static table: 0 is padding, 1 a word without a vector."""
+    letters: Tensor | None
+    """(B, T, C) character ids, 0 is padding; None for a model without a character CNN."""
+    layers: Tensor | None
+    """(L + 1, B, T, D) of the biLM, 0 past the end; None for a model without ELMo."""
+    mask: Tensor
+    """(B, T) True at tokens, False at padding."""
+    known_lengths: Tensor | None = None
+    """(B,) the lengths, if known: computing them from the mask would wait for the device."""
+
+    @property
+    def lengths(self) -> Tensor:
+        """(B,) tokens of each sentence, on the CPU as packing needs them."""
+        return self.mask.sum(1).cpu() if self.known_lengths is None else self.known_lengths
+
+
+# ── words -> batch ──────────────────────────────────────────────────────────────────────────────
 
 
 class Letters:
-    """Characters of the training data by number: 0 fills up, 1 is any other."""
+    """Ids of the characters of the training data: 0 is padding, 1 any other character."""
 
     def __init__(self, characters: Iterable[str]) -> None:
         self.characters = list(characters)
@@ -34,114 +95,236 @@ class Letters:
         return len(self.characters) + 2
 
     def ids(self, word: str) -> list[int]:
-        """Of the word's first letters."""
+        """Ids of the word's first MAX_LETTERS characters."""
         return [self._id_of.get(c, 1) for c in word[:MAX_LETTERS]]
 
 
 class Inputs:
-    """Makes batches of tokens.
+    """Turns sentences into batches.
 
     Args:
         static: vectors of known words.
-        letters: of a model that spells, else None.
-        layers: (L + 1, B, T, D) of sentences; None for a model without ELMo.
-        device: where batches are wanted.
+        letters: for a model with a character CNN, else None.
+        elmo: reads the sentences; None for a model without ELMo.
+        device: where batches go.
     """
 
     def __init__(
         self,
         static: StaticVectors,
         letters: Letters | None,
-        layers: Callable[[Sequence[Words]], Tensor] | None,
+        elmo: ElmoLayer | None,
         device: torch.device,
     ) -> None:
-        self.static, self.letters, self.layers, self.device = static, letters, layers, device
+        self.static, self.letters, self.elmo, self.device = static, letters, elmo, device
         self._known = _KnownWords(static, letters)
 
     def __call__(self, sentences: Sequence[Words]) -> TokenBatch:
-        """A batch of sentences."""
+        """The batch of these sentences."""
         lengths = np.array([len(s) for s in sentences], np.int64)
-        mask = np.arange(lengths.max(initial=1)) < lengths[:, None]  # (B, T), T from 1 on
-        known = self._known = self._known.or_fresh()
-        numbers = np.zeros(mask.shape, np.int64)
+        mask = np.arange(lengths.max(initial=1)) < lengths[:, None]  # (B, T), T at least 1
+        if len(self._known) >= MAX_KNOWN:
+            self._known = _KnownWords(self.static, self.letters)
+        known, numbers = self._known, np.zeros(mask.shape, np.int64)
         numbers[mask] = [known[word] for word in chain.from_iterable(sentences)]
         letters = None if self.letters is None else known.letters_of(numbers)
         return TokenBatch(
             static=to_device(known.rows[numbers], self.device),
             letters=None if letters is None else to_device(letters, self.device).long(),
-            layers=None if self.layers is None else _at_least_one(self.layers(sentences)),
+            layers=None if self.elmo is None else _at_least_one(self.elmo.read(sentences).values),
             mask=to_device(mask, self.device),
             known_lengths=torch.from_numpy(lengths),
         )
 
-    def make_module(
-        self, settings: InputSettings, elmo_shape: tuple[int, int] | None
-    ) -> TokenInput:
-        """The module that reads such batches."""
+    def make_module(self, settings: InputSettings) -> TokenInput:
+        """The module that reads these batches."""
         num_letters = 0 if self.letters is None else len(self.letters)
         table = torch.from_numpy(self.static.table.copy())
-        return TokenInput(settings, table, num_letters, elmo_shape)
+        return TokenInput(settings, table, num_letters, self.elmo)
+
+
+def make_elmo_layer(elmo: Elmo, settings: InputSettings) -> ElmoLayer:
+    """The layer with one mix for each place where ELMo joins."""
+    return ElmoLayer(
+        elmo,
+        mixes=len(PLACES[settings.place]),
+        dropout=settings.elmo_dropout,
+        l2=settings.l2,
+        finetune=settings.finetune,
+        layers=settings.layers,
+    )
 
 
 def _at_least_one(layers: Tensor) -> Tensor:
-    """Layers (L + 1, B, T, D) with T from 1 on, where sentences have no words at all."""
+    """Layers (L + 1, B, T, D) with T at least 1, for a batch without any words."""
     return layers if layers.shape[2] else nn.functional.pad(layers, (0, 0, 0, 1))
 
 
-def split_text(text: str) -> list[str]:
-    """Words of plain text, split as the tasks' data are: close to the Penn Treebank."""
-    return [token.text for token in TreebankTokenizer().tokens(text)]
-
-
 class _KnownWords(dict[str, int]):
-    """Words met so far -> numbers from 1 on, by which their rows and letters are found; 0 fills up.
+    """Words seen so far -> numbers from 1, which index their rows and letters; 0 is padding.
 
     Args:
         static: vectors of known words.
-        letters: of a model that spells, else None.
+        letters: for a model with a character CNN, else None.
     """
 
     def __init__(self, static: StaticVectors, letters: Letters | None) -> None:
         super().__init__()
         self.static, self.letters = static, letters
         self.rows = np.zeros(1024, np.int64)
-        self.num_letters = np.zeros(1024, np.int64)
         self.ids = np.zeros((1024, MAX_LETTERS if letters else 0), np.int32)
 
     def __missing__(self, word: str) -> int:
         number = len(self) + 1
         if number == len(self.rows):
-            double = [np.concatenate([a, np.zeros_like(a)]) for a in (self.rows, self.num_letters)]
-            self.rows, self.num_letters = double
+            self.rows = np.concatenate([self.rows, np.zeros_like(self.rows)])
             self.ids = np.concatenate([self.ids, np.zeros_like(self.ids)])
         self.rows[number] = self.static.rows([word])[0]
         ids = [] if self.letters is None else self.letters.ids(word)
-        self.num_letters[number] = len(ids)
         self.ids[number, : len(ids)] = ids
         self[word] = number
         return number
 
     def letters_of(self, numbers: NDArray[np.int64]) -> NDArray[np.int32]:
-        """(B, T) numbers -> (B, T, C) character ids, of as many letters as are needed."""
-        C = max(3, int(self.num_letters[numbers].max(initial=0)))
-        return self.ids[numbers, :C]
-
-    def or_fresh(self) -> _KnownWords:
-        """These, unless they have become too many."""
-        return self if len(self) < MAX_KNOWN else _KnownWords(self.static, self.letters)
+        """(B, T) numbers -> (B, T, C) character ids, C as long as the longest word needs."""
+        ids = self.ids[numbers]  # (B, T, MAX_LETTERS)
+        return ids[..., : max(3, int(ids.any((0, 1)).sum()))]
 
 
-def layers_of(elmo: Elmo, is_trained: bool = False) -> Callable[[Sequence[Words]], Tensor]:
-    """Layers of sentences computed as they come, with gradients where the biLM is trained."""
+# ── batch -> vectors ────────────────────────────────────────────────────────────────────────────
 
-    def compute(sentences: Sequence[Words]) -> Tensor:
-        if is_trained:
-            batch = elmo.runtime.batch(sentences)
-            vectors = elmo.bilm.token_layer(batch.words)
-            layers = elmo.bilm.read_padded(vectors[batch.index], batch.lengths)
-        else:
-            layers = elmo.runtime.layers(sentences)[0]
-        words: Tensor = layers.values[:, :, 1:-1] * layers.word_mask[..., None]  # (L + 1, B, T, D)
-        return words
 
-    return compute
+class TokenInput(nn.Module):
+    """Token vectors of a task's model.
+
+    Args:
+        settings: what is concatenated.
+        static: (words, width) vectors; rows 0 and 1 are padding and the unknown word.
+        num_letters: number of character ids, padding included; unused unless settings.letters.
+        elmo: with one mix per place of the settings; None leaves ELMo out.
+    """
+
+    def __init__(
+        self,
+        settings: InputSettings,
+        static: Tensor,
+        num_letters: int = 0,
+        elmo: ElmoLayer | None = None,
+    ) -> None:
+        super().__init__()
+        self.settings = settings
+        words, width = static.shape
+        self.static = nn.Embedding(words, width, padding_idx=0, _weight=static.clone())
+        self.static.weight.requires_grad_(settings.tune_static)
+        self.letters = _LetterCnn(settings, num_letters) if settings.letters else None
+        self.dropout = nn.Dropout(settings.dropout)
+        self.elmo = elmo
+        self.places = PLACES[settings.place] if elmo is not None else ()
+        """Place of each mix."""
+        assert elmo is None or len(elmo.mixes) == len(self.places)
+
+    @property
+    def width(self) -> int:
+        """E, the width of the output of `forward`."""
+        own = int(self.static.embedding_dim) + self.settings.letters
+        return own + self._elmo_width("input")
+
+    @property
+    def extra_width(self) -> int:
+        """The width that `beside` adds."""
+        return self._elmo_width("output")
+
+    def forward(self, batch: TokenBatch) -> Tensor:
+        """Vectors of each token, (B, T, E), 0 past a sentence's end."""
+        parts = [self.static(batch.static)]  # (B, T, ·)
+        if self.letters is not None:
+            assert batch.letters is not None
+            parts.append(self.letters(batch.letters))
+        own = self.dropout(torch.cat(parts, -1))
+        found = torch.cat([own, *self._mixed("input", batch)], -1)  # (B, T, E)
+        return found * batch.mask.unsqueeze(-1)
+
+    def beside(self, h: Tensor, batch: TokenBatch) -> Tensor:
+        """The encoder's output (B, T, F), with ELMo concatenated if its place is the output."""
+        return torch.cat([h, *self._mixed("output", batch)], -1)
+
+    def penalty(self) -> Tensor:
+        """The L2 penalty on the mixes, a term of the loss."""
+        return self.static.weight.new_zeros(()) if self.elmo is None else self.elmo.penalty()
+
+    def share_elmo_dropout(self, dropout: nn.Module) -> None:
+        """Use this module for ELMo's dropout."""
+        if self.elmo is not None:
+            self.elmo.add_module("dropout", dropout)
+
+    def mixes(self) -> dict[str, dict[str, Any]]:
+        """The learned shares of ELMo's layers and gamma, by place."""
+        modules = [] if self.elmo is None else self.elmo.modules()
+        mixes = [module for module in modules if isinstance(module, ScalarMix)]
+        return {
+            place: {"weights": mix.weights().tolist(), "gamma": mix.gamma.item()}
+            for place, mix in zip(self.places, mixes, strict=True)
+        }
+
+    def _elmo_width(self, place: str) -> int:
+        return self.elmo.width if self.elmo is not None and place in self.places else 0
+
+    def _mixed(self, place: str, batch: TokenBatch) -> list[Tensor]:
+        if self.elmo is None or place not in self.places:
+            return []
+        assert batch.layers is not None
+        layers = Layers(batch.layers, batch.mask)
+        return [self.elmo.mixed(layers, self.places.index(place))]  # (B, T, D)
+
+
+class _LetterCnn(nn.Module):
+    """A small character CNN: (B, T, C) ids -> (B, T, F), max-pooled over each word."""
+
+    def __init__(self, settings: InputSettings, num_letters: int) -> None:
+        super().__init__()
+        window = settings.letter_window
+        self.embedding = nn.Embedding(num_letters, settings.letter_width, padding_idx=0)
+        self.conv = nn.Conv1d(settings.letter_width, settings.letters, window, padding=window // 2)
+
+    def forward(self, letters: Tensor) -> Tensor:
+        """One vector per word from its letters."""
+        B, T, C = letters.shape
+        embedded = self.embedding(letters.reshape(B * T, C))  # (BT, C, E)
+        responses = self.conv(embedded.mT)[..., :C]  # (BT, F, C); an even window gives one more
+        # Padding would respond with the bias if the batch contains a longer word.
+        padding = (letters == 0).view(B * T, 1, C)
+        masked = responses.masked_fill(padding, float("-inf"))
+        found: Tensor = torch.relu(masked.amax(-1))  # (BT, F)
+        return found.view(B, T, -1)
+
+
+# ── names of weights ────────────────────────────────────────────────────────────────────────────
+
+
+def keep_saved_names(model: nn.Module) -> None:
+    """Save and load ELMo's weights in a task's model under the names that runs have on disk.
+
+    best.safetensors has `tokens.mixes.input.s` for `tokens.elmo.mixes.0.s`, and `bilm.…` for the
+    fine-tuned `tokens.elmo.bilm.…`, so that runs of all releases can be loaded.
+    """
+    saved: dict[str, str] = {}
+    for name, module in model.named_modules():
+        if isinstance(module, TokenInput) and module.elmo is not None:
+            mixes = {f"{name}.elmo.mixes.{n}.": p for n, p in enumerate(module.places)}
+            saved |= {own: f"{name}.mixes.{place}." for own, place in mixes.items()}
+            if module.elmo.bilm is not None:
+                saved[f"{name}.elmo.bilm."] = "bilm."
+    loaded = {name: own for own, name in saved.items()}
+    hooks: Any = model  # torch does not annotate these two methods
+    hooks.register_state_dict_post_hook(partial(_rename, saved))
+    hooks.register_load_state_dict_pre_hook(partial(_rename, loaded))
+
+
+def _rename(
+    prefixes: Mapping[str, str], _: nn.Module, state: dict[str, Tensor], *rest: object
+) -> None:
+    """Replace prefixes of names, as a hook of `state_dict` or `load_state_dict`."""
+    for name in list(state):
+        for old, new in prefixes.items():
+            if name.startswith(old):
+                state[new + name.removeprefix(old)] = state.pop(name)

@@ -1,7 +1,8 @@
-"""A task with labelled examples: what all six have in common as `relmo.train` sees it.
+"""Tasks with labelled examples: the base class of all tasks, built in or written elsewhere.
 
-A task's own file says how examples become a batch, what the model makes of it and how predictions
-are scored; here are epochs, batches of like lengths, arithmetic and the best score.
+A task's own file says how examples are read, how they become a batch, what the model predicts and
+how predictions are scored. This one has epochs, batches of similar lengths and mixed precision. A
+class that is registered (`relmo.tasks.registry`) can be trained by `relmo.tasks.run`.
 """
 
 from __future__ import annotations
@@ -10,104 +11,86 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from relmo.errors import ConfigError, TextError
-from relmo.nn.scalar_mix import ScalarMix
-from relmo.tasks.parts import Part
-from relmo.train.trainer import check_whole
+from relmo.config import Count, CountOrZero, Range, Settings
+from relmo.tasks.data_files import ANY, PARTS, Part, find_parts, need_part
+from relmo.tasks.inputs import Inputs, TokenInput, Words, keep_saved_names
 
 Example = TypeVar("Example")
 Prediction = TypeVar("Prediction")
+ModelSettings = TypeVar("ModelSettings", bound=Settings)
 
 
 @dataclass(frozen=True, kw_only=True)
-class BatchSettings:
-    """How examples are put together."""
+class BatchSettings(Settings):
+    """How examples are batched."""
 
-    size: int = 32
+    size: Count = 32
     """Examples per step."""
-    max_length: int = 0
+    max_length: CountOrZero = 0
     """Longer examples are left out of training; 0 keeps all."""
-    sorted_together: int = 64
+    sorted_together: Count = 64
     """Batches whose examples are sorted by length together: little padding, much shuffling. With 1
-    lengths stand mixed as they come, as normalising over a batch wants them."""
-    share: float = 1.0
-    """Of the training examples, drawn by the run's seed, that are learned from."""
-
-    def __post_init__(self) -> None:
-        check_whole(self, {"size": 1, "max_length": 0, "sorted_together": 1})
-        if not 0 < self.share <= 1:
-            raise ConfigError(f"share is {self.share}; a share above 0 and up to 1 is needed")
+    a batch has mixed lengths, which batch normalization needs."""
+    share: Annotated[float, Range(above=0, most=1)] = 1.0
+    """Share of the training examples to train on, drawn by the run's seed."""
 
 
-class LabelledTask(ABC, Generic[Example, Prediction]):
-    """Trains `model` on examples. See `relmo.train.task.Task`.
+class LabelledTask(ABC, Generic[Example, Prediction, ModelSettings]):
+    """Builds a model and trains it on labelled examples: a `relmo.train` task.
 
     Args:
-        model: what is trained.
-        train: examples to learn from; may be empty where a model is only used.
-        dev: examples by which the best weights are chosen.
-        batches: how examples are put together.
+        settings: of the model.
+        facts: what `facts_of` found in the training part.
+        inputs: turns sentences into batches of tokens.
+        tokens: the module that reads these batches; a part of the model.
+        train: training examples; empty for a model that is only used.
+        dev: examples that select the best weights.
+        batches: how examples are batched.
         seed: of the shuffle.
-        device: where the model runs.
     """
 
     score: str
-    """The figure of `evaluate` that decides, higher being better: "dev_f1"."""
+    """The score of `evaluate` that selects the best weights, higher is better: "dev_f1"."""
+    settings_type: type[ModelSettings]
+    """The settings of the model, each with a default: the section `model` of a recipe."""
+    suffixes: ClassVar[Sequence[str]] = ANY
+    """Endings of the data files' names in order of preference; "" is any."""
+    net: Any
+    """The model, an nn.Module of the task's own type."""
 
     def __init__(
         self,
-        model: nn.Module,
-        train: Sequence[Example],
-        dev: Sequence[Example],
-        batches: BatchSettings,
-        seed: int,
-        device: torch.device,
+        settings: ModelSettings,
+        facts: dict[str, Any],
+        inputs: Inputs,
+        tokens: TokenInput,
+        train: Sequence[Example] = (),
+        dev: Sequence[Example] = (),
+        batches: BatchSettings | None = None,
+        seed: int = 0,
     ) -> None:
-        self.model = model.to(device)
-        limit = batches.max_length
-        self.train = [e for e in train if not limit or self.length(e) <= limit]
-        self.dev, self.batches, self.seed, self.device = dev, batches, seed, device
-        self.steps_per_epoch = max(1, -(-len(self.train) // batches.size))
+        self.settings, self.inputs, self.device = settings, inputs, inputs.device
+        self.set_up(facts, tokens)
+        self.model: nn.Module = self.net.to(self.device)
+        keep_saved_names(self.model)
+        self.dev, self.batches, self.seed = dev, batches or BatchSettings(), seed
+        limit = self.batches.max_length
+        self.train = [e for e in self.prepare(train) if not limit or self.length(e) <= limit]
+        self.steps_per_epoch = max(1, -(-len(self.train) // self.batches.size))
         self._epoch = -1
         self._plan: list[list[int]] = []
-        self._sum = torch.zeros((), device=device)
+        self._sum = torch.zeros((), device=self.device)
         self._steps = 0
 
-    # ── what a task says ────────────────────────────────────────────────────────────────────────
-
-    @abstractmethod
-    def length(self, example: Example) -> int:
-        """Of an example, by which batches are put together."""
-
-    @abstractmethod
-    def batch_loss(self, examples: Sequence[Example]) -> Tensor:
-        """The mean loss of a batch."""
-
-    @abstractmethod
-    def predict_batch(self, examples: Sequence[Example]) -> list[Prediction]:
-        """What the model says of each example of a batch; labels are not looked at."""
-
-    @abstractmethod
-    def scores(
-        self, examples: Sequence[Example], predictions: Sequence[Prediction]
-    ) -> dict[str, float]:
-        """Figures of predictions beside the labels, in percent."""
-
-    def counts(
-        self, examples: Sequence[Example], predictions: Sequence[Prediction]
-    ) -> list[Any] | None:
-        """What each example adds to the sums that the scores are made of; None if none is kept.
-
-        With them two runs are compared by `relmo.lab.bootstrap`.
-        """
-        return None
+    # ── data ────────────────────────────────────────────────────────────────────────────────────
 
     @classmethod
     @abstractmethod
@@ -115,28 +98,100 @@ class LabelledTask(ABC, Generic[Example, Prediction]):
         """Labelled examples of a file in the task's format."""
 
     @classmethod
+    def parts(cls, folder: Path) -> dict[Part, list[Example]]:
+        """Examples of each part of a data folder, by default from one file per part.
+
+        The test part may be missing.
+        """
+        for part in ("train", "dev"):
+            need_part(folder, part, cls.suffixes)
+        files = find_parts(folder, cls.suffixes)
+        found = {part: cls.read(files[part], part) if part in files else [] for part in PARTS}
+        facts = cls.facts_of(found["train"])
+        for part in files.keys() - {"train"}:
+            cls.check(files[part], found[part], facts)
+        return found
+
+    @classmethod
+    @abstractmethod
+    def facts_of(cls, train: Sequence[Example]) -> dict[str, Any]:
+        """What a model must know of its training data besides its weights, as JSON."""
+
+    @classmethod
     def check(cls, path: Path, examples: Sequence[Example], facts: Mapping[str, Any]) -> None:
-        """Raise DataError where examples do not go with what the training part holds.
+        """Raise DataError if examples do not fit the training part; by default all do.
 
         Args:
             path: the file they were read from.
-            examples: of a development or test part.
-            facts: what the task found in its training data.
+            examples: of the development or test part.
+            facts: what `facts_of` found in the training part.
         """
+
+    @classmethod
+    @abstractmethod
+    def sentences(cls, example: Example) -> list[Words]:
+        """The sentences of an example that the model reads."""
 
     @abstractmethod
     def read_text(self, lines: Iterable[str]) -> Iterator[Example]:
-        """Examples without labels from plain text."""
+        """Unlabelled examples from plain text."""
+
+    def prepare(self, train: Sequence[Example]) -> Sequence[Example]:
+        """The examples to train on; by default all, unchanged."""
+        return train
+
+    def length(self, example: Example) -> int:
+        """Words of the longest sentence; batches are made of examples of similar length."""
+        return max(map(len, self.sentences(example)), default=0)
+
+    # ── the model ───────────────────────────────────────────────────────────────────────────────
+
+    @abstractmethod
+    def set_up(self, facts: dict[str, Any], tokens: TokenInput) -> None:
+        """Take over the facts and build the model, `self.net`."""
+
+    def model_inputs(self, examples: Sequence[Example]) -> tuple[Any, ...]:
+        """What the model reads: one batch, all first sentences before all second ones."""
+        by_place = zip(*map(self.sentences, examples), strict=True)
+        return (self.inputs(list(chain.from_iterable(by_place))),)
+
+    @abstractmethod
+    def targets(self, examples: Sequence[Example]) -> tuple[Tensor, ...]:
+        """What the model should predict, on the device."""
+
+    def batch_loss(self, examples: Sequence[Example]) -> Tensor:
+        """The mean loss of a batch."""
+        loss: Tensor = self.net.loss(*self.model_inputs(examples), *self.targets(examples))
+        return loss
+
+    @abstractmethod
+    def predict_batch(self, examples: Sequence[Example]) -> list[Prediction]:
+        """The prediction for each example of a batch, from its text alone."""
+
+    @abstractmethod
+    def scores(
+        self, examples: Sequence[Example], predictions: Sequence[Prediction]
+    ) -> dict[str, float]:
+        """Scores of predictions against the labels, in percent."""
+
+    def counts(
+        self, examples: Sequence[Example], predictions: Sequence[Prediction]
+    ) -> list[Any] | None:
+        """What each example adds to the sums behind the scores; None keeps nothing.
+
+        `relmo.lab.bootstrap` compares two runs by them.
+        """
+        return None
 
     @abstractmethod
     def describe(self, example: Example, prediction: Prediction) -> dict[str, Any]:
-        """An answer as JSON holds it."""
+        """A prediction as JSON."""
 
     @abstractmethod
     def render(self, example: Example, prediction: Prediction) -> str:
-        """An answer as a person reads it."""
+        """A prediction as text."""
 
-    # ── what the trainer asks ───────────────────────────────────────────────────────────────────
+    # ── training ────────────────────────────────────────────────────────────────────────────────
 
     def loss(self, step: int) -> Tensor:
         """The mean loss of one step."""
@@ -154,36 +209,30 @@ class LabelledTask(ABC, Generic[Example, Prediction]):
         return {"mean_loss": mean}
 
     def evaluate(self) -> dict[str, float]:
-        """Figures on the development examples."""
+        """Scores on the development examples."""
         return {f"dev_{k}": v for k, v in self.score_on(self.dev).items()}
 
     def mixes(self) -> dict[str, dict[str, Any]]:
         """The learned shares of ELMo's layers and gamma, by place."""
-        found = {n: m for n, m in self.model.named_modules() if isinstance(m, ScalarMix)}
-        return {
-            name.rpartition(".")[2]: {
-                "weights": mix.weights().tolist(),
-                "gamma": mix.gamma.item(),
-            }
-            for name, mix in found.items()
-        }
+        inputs = [module for module in self.model.modules() if isinstance(module, TokenInput)]
+        return inputs[0].mixes() if inputs else {}
 
     def state(self) -> dict[str, Tensor]:
-        """Nothing is carried from step to step."""
+        """Nothing but the weights is carried from step to step."""
         return {}
 
     def load_state(self, state: dict[str, Tensor]) -> None:
-        """Nothing was carried."""
+        """Nothing to restore."""
 
     # ── use ─────────────────────────────────────────────────────────────────────────────────────
 
     def score_on(self, examples: Sequence[Example]) -> dict[str, float]:
-        """Figures of the model's predictions for labelled examples."""
+        """Scores of the model on labelled examples."""
         return self.scores(examples, self.predict(examples))
 
     @torch.no_grad()
     def predict(self, examples: Sequence[Example]) -> list[Prediction]:
-        """What the model says of each example, in order."""
+        """The prediction for each example, in order."""
         self.model.eval()
         order = sorted(range(len(examples)), key=lambda i: self.length(examples[i]))
         found: dict[int, Prediction] = {}
@@ -196,19 +245,19 @@ class LabelledTask(ABC, Generic[Example, Prediction]):
         return [found[i] for i in range(len(examples))]
 
     def examples_of(self, step: int) -> list[Example]:
-        """The examples of a step: a function of the seed and the step's number."""
+        """The examples of a step, which depend on the seed and the number of the step alone."""
         epoch, number = divmod(step, self.steps_per_epoch)
         if epoch != self._epoch:
             self._plan, self._epoch = self._plan_epoch(epoch), epoch
         return [self.train[i] for i in self._plan[number]]
 
     def arithmetic(self) -> AbstractContextManager[None]:
-        """bfloat16 products on a GPU, float32 elsewhere."""
+        """bfloat16 autocast on a GPU, float32 elsewhere."""
         on_gpu = self.device.type == "cuda"
         return torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=on_gpu)
 
     def _plan_epoch(self, epoch: int) -> list[list[int]]:
-        """Shuffled, sorted by length within parts, cut into batches, which are shuffled again."""
+        """Batches of an epoch: shuffled, sorted by length within groups, cut, shuffled again."""
         rng = np.random.default_rng((self.seed, epoch))
         order = rng.permutation(len(self.train)).tolist()
         size, part = self.batches.size, self.batches.sorted_together * self.batches.size
@@ -219,12 +268,4 @@ class LabelledTask(ABC, Generic[Example, Prediction]):
         return [batches[i] for i in rng.permutation(len(batches))]
 
 
-def check_labels(path: Path, found: Iterable[str], known: Sequence[str]) -> None:
-    """Raise TextError where no label of a file is one of the training part's."""
-    labels = set(found)
-    if labels and not labels & set(known):
-        shown = [", ".join(map(repr, sorted(each)[:5])) for each in (labels, known)]
-        raise TextError(
-            f"{path}: none of its labels ({shown[0]}) is one of the training part's ({shown[1]}); "
-            f"write them alike"
-        )
+AnyTask = LabelledTask[Any, Any, Any]

@@ -1,36 +1,27 @@
-"""Tasks whose models read token vectors: what the six task folders build on.
+"""Two kinds of tasks that several task folders build on.
 
-    ModelTask                   examples -> model_inputs, targets -> net.loss(*inputs, *targets)
-    ├── ClassificationTask      one label per example
-    └── TaggingTask             one tag per word
-
-A task's own file says which sentences an example has, what is learned from it and how the model's
-output becomes an answer.
+LabelledTask
+├── ClassificationTask      one label per example
+└── TaggingTask             one tag per word
 """
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from itertools import chain
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from relmo.errors import TextError
 from relmo.kernels.device import to_device
-from relmo.nn.blocks.tokens import TokenInput
 from relmo.tasks.chunk_tags import Tags, bracket, spans_of
-from relmo.tasks.inputs import Inputs, Words
-from relmo.tasks.labelled import BatchSettings, LabelledTask, check_labels
+from relmo.tasks.inputs import TokenInput, Words
+from relmo.tasks.labelled import LabelledTask, ModelSettings
 from relmo.tasks.metrics import accuracy
-from relmo.tasks.places import Places, describe_span
-
-Example = TypeVar("Example")
-Prediction = TypeVar("Prediction")
-ModelSettings = TypeVar("ModelSettings")
+from relmo.tasks.plain_text import Offsets, describe_span
 
 
 class HasLabel(Protocol):
@@ -53,7 +44,7 @@ class TaggedWords(Protocol):
         """A tag for each word; empty if unknown."""
 
     @property
-    def places(self) -> Places:
+    def places(self) -> Offsets:
         """Where the words are in the text; empty if unknown."""
 
 
@@ -61,73 +52,7 @@ Classified = TypeVar("Classified", bound=HasLabel)
 Tagged = TypeVar("Tagged", bound=TaggedWords)
 
 
-class ModelTask(LabelledTask[Example, Prediction], Generic[Example, Prediction, ModelSettings]):
-    """Builds a task's model, and feeds it with batches of examples.
-
-    Args:
-        settings: of the model; an instance of the class's `settings_type`.
-        facts: what `facts_of` found in the training data.
-        inputs: turns sentences into batches of tokens.
-        tokens: the module that reads such batches.
-        train: training examples; empty for a model that is only used.
-        dev: development examples.
-        batches: how batches are formed; the defaults unless given.
-        seed: of the shuffle.
-    """
-
-    settings: ModelSettings
-    net: Any
-    """The task's model, with the methods that `batch_loss` and `predict_batch` call."""
-
-    def __init__(
-        self,
-        settings: ModelSettings,
-        facts: dict[str, Any],
-        inputs: Inputs,
-        tokens: TokenInput,
-        train: Sequence[Example] = (),
-        dev: Sequence[Example] = (),
-        batches: BatchSettings | None = None,
-        seed: int = 0,
-    ) -> None:
-        self.settings, self.inputs = settings, inputs
-        self.set_up(facts, tokens)
-        train, batches = self.prepare(train), batches or BatchSettings()
-        super().__init__(self.net, train, dev, batches, seed, inputs.device)
-
-    @abstractmethod
-    def set_up(self, facts: dict[str, Any], tokens: TokenInput) -> None:
-        """Take over the facts and build the model, `self.net`."""
-
-    def prepare(self, train: Sequence[Example]) -> Sequence[Example]:
-        """The examples to train on; by default all, unchanged."""
-        return train
-
-    @classmethod
-    @abstractmethod
-    def sentences(cls, example: Example) -> list[Words]:
-        """The sentences of an example that the model reads."""
-
-    @abstractmethod
-    def targets(self, examples: Sequence[Example]) -> tuple[Tensor, ...]:
-        """What the model shall predict, on the device."""
-
-    def model_inputs(self, examples: Sequence[Example]) -> tuple[Any, ...]:
-        """What the model reads: one batch, all first sentences before all second ones."""
-        by_place = zip(*map(self.sentences, examples), strict=True)
-        return (self.inputs(list(chain.from_iterable(by_place))),)
-
-    def length(self, example: Example) -> int:
-        """Words of the longest sentence."""
-        return max(map(len, self.sentences(example)))
-
-    def batch_loss(self, examples: Sequence[Example]) -> Tensor:
-        """The mean loss of a batch."""
-        loss: Tensor = self.net.loss(*self.model_inputs(examples), *self.targets(examples))
-        return loss
-
-
-class ClassificationTask(ModelTask[Classified, str, ModelSettings]):
+class ClassificationTask(LabelledTask[Classified, str, ModelSettings]):
     """Predicts the label of an example; the model scores the labels, (B, K)."""
 
     score = "dev_accuracy"
@@ -147,7 +72,13 @@ class ClassificationTask(ModelTask[Classified, str, ModelSettings]):
     @classmethod
     def check(cls, path: Path, examples: Sequence[Classified], facts: Mapping[str, Any]) -> None:
         """Raise TextError if the training part has none of the examples' labels."""
-        check_labels(path, (example.label for example in examples), facts["labels"])
+        found, known = {example.label for example in examples}, set(facts["labels"])
+        if found and not found & known:
+            shown = [", ".join(map(repr, sorted(each)[:5])) for each in (found, known)]
+            raise TextError(
+                f"{path}: none of its labels ({shown[0]}) occurs in the training part "
+                f"({shown[1]}); use the same labels"
+            )
 
     def targets(self, examples: Sequence[Classified]) -> tuple[Tensor, ...]:
         """(B,) numbers of the labels."""
@@ -174,7 +105,7 @@ class ClassificationTask(ModelTask[Classified, str, ModelSettings]):
         return {"accuracy": 100 * accuracy([e.label for e in examples], predictions)}
 
 
-class TaggingTask(ModelTask[Tagged, Tags, ModelSettings]):
+class TaggingTask(LabelledTask[Tagged, Tags, ModelSettings]):
     """Predicts a tag for each word of a sentence."""
 
     tags: list[str]

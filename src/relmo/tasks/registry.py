@@ -1,12 +1,25 @@
-"""The tasks by name."""
+"""Tasks by name: those of the package, and those that somebody else wrote.
+
+A class derived from `LabelledTask` becomes a task by `register_task("mine", MyTask)` or, for the
+commands, by an entry point of the package that contains it:
+
+    [project.entry-points."relmo.tasks"]
+    mine = "mypackage.mytask:MyTask"
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from importlib import import_module
+from importlib.metadata import entry_points
+from pathlib import Path
 from typing import Any
 
 from relmo.errors import ConfigError
+from relmo.files import sha256
+from relmo.tasks.data_files import PARTS, Part, find_parts
+from relmo.tasks.labelled import AnyTask, LabelledTask
 
 TASKS = {
     "coref": "relmo.tasks.coref.task:CorefTask",
@@ -18,14 +31,62 @@ TASKS = {
     "sst": "relmo.tasks.sst.task:SstTask",
     "sst-phrases": "relmo.tasks.sst.task:SstPhrasesTask",
 }
-"""Name -> module and class; a task's module is loaded when it is asked for."""
+"""Name -> module and class of the package's tasks; a module is imported when its task is used."""
+GROUP = "relmo.tasks"
+"""The entry points of tasks in other packages."""
+_registered: dict[str, type[AnyTask]] = {}
 
 
-def find_task(name: str) -> Any:  # noqa: ANN401 - a class derived from LabelledTask
+def register_task(name: str, task: type[AnyTask]) -> None:
+    """Make a task available by name to `train_task` and `load_task`."""
+    if name in TASKS or _registered.get(name, task) is not task:
+        raise ConfigError(f"there is already a task {name!r}; choose another name")
+    _registered[name] = _checked(task)
+
+
+def find_task(name: str) -> type[AnyTask]:
     """The class of a task."""
-    if name not in TASKS:
-        near = get_close_matches(name, TASKS, 1)
-        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(TASKS)}"
-        raise ConfigError(f"no task {name!r}; {hint}")
-    module, _, kind = TASKS[name].partition(":")
-    return getattr(import_module(module), kind)
+    if name in _registered:
+        return _registered[name]
+    if name in TASKS:
+        module, _, attribute = TASKS[name].partition(":")
+        return _checked(getattr(import_module(module), attribute))
+    elsewhere = entry_points(group=GROUP)
+    if name in elsewhere.names:
+        return _checked(elsewhere[name].load())
+    known = [*TASKS, *_registered, *sorted(elsewhere.names)]
+    near = get_close_matches(name, known, 1)
+    hint = f"did you mean {near[0]!r}?" if near else f"choose one of {', '.join(known)}"
+    raise ConfigError(f"unknown task {name!r}; {hint}")
+
+
+def _checked(task: Any) -> type[AnyTask]:  # noqa: ANN401 - what a package calls a task
+    """The class, if it is a complete task."""
+    if not (isinstance(task, type) and issubclass(task, LabelledTask)):
+        raise ConfigError(f"a task must be a subclass of LabelledTask, got {task!r}")
+    declared = [each for each in ("score", "settings_type") if not hasattr(task, each)]
+    if missing := [*declared, *sorted(task.__abstractmethods__)]:
+        raise ConfigError(f"the task {task.__name__} must define {', '.join(missing)}")
+    return task
+
+
+# ── data of a task ──────────────────────────────────────────────────────────────────────────────
+
+
+def read_parts(name: str, data: Path) -> dict[Part, list[Any]]:
+    """Examples of each part of a task's data; the test part may be empty."""
+    found = find_task(name).parts(data)
+    for part in ("train", "dev"):
+        if not found[part]:
+            raise ConfigError(f"{data}: the {part} part contains no examples")
+    return {part: found.get(part, []) for part in PARTS}
+
+
+def data_facts(name: str, data: Path, examples: Mapping[Part, Sequence[Any]]) -> dict[str, Any]:
+    """What a record says of the data: names, checksums and numbers of examples."""
+    files = {
+        part: {"name": path.name, "sha256": sha256(path)}
+        for part, path in find_parts(data, find_task(name).suffixes).items()
+    }
+    counts: dict[str, int] = {part: len(found) for part, found in examples.items()}
+    return {"name": data.resolve().name, **counts, "files": files}

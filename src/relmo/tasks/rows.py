@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from relmo.errors import ConfigError, DataError, TextError
-from relmo.tasks.lines import WHITE, numbered_lines
+from relmo.tasks.data_files import WHITE, numbered_lines
 
 TableFormat = Literal["csv", "tsv", "jsonl"]
 FORMATS: dict[str, TableFormat] = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl"}

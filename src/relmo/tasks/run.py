@@ -1,81 +1,122 @@
-"""Train, keep and take up a task's model: one way for all tasks.
+"""Train a task's model, save it and load it again: one way for all tasks.
 
 OUTPUT/task.json           what it is: task, recipe, labels, letters, the ELMo model it reads with
 OUTPUT/words.json          words that have a static vector
-OUTPUT/best.safetensors    its best weights so far, static vectors among them
-OUTPUT/run.json            the record, when the run is over; metrics.jsonl, checkpoint/ beside it
+OUTPUT/best.safetensors    its best weights so far, static vectors included
+OUTPUT/run.json            the record of a finished run; see train/run.py for the rest
 """
 
 from __future__ import annotations
 
 import copy
 import dataclasses
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
 import torch
 
+from relmo.config import Settings
 from relmo.elmo import Elmo
-from relmo.errors import ConfigError, ModelNotFound
-from relmo.files import sha256
-from relmo.nn.blocks.tokens import InputSettings
+from relmo.elmo_layer import ElmoLayer
+from relmo.errors import ConfigError, ModelNotFound, WeightError
+from relmo.files import make_folder, read_json, replacing, sha256
 from relmo.runtime.runtime import PrecisionChoice, check_precision
-from relmo.tasks.about import About, read_about
-from relmo.tasks.data_folder import data_facts, read_parts
-from relmo.tasks.inputs import Inputs, Letters, layers_of
-from relmo.tasks.labelled import BatchSettings, LabelledTask
-from relmo.tasks.layer_cache import LayerCache, open_layers
-from relmo.tasks.parts import PARTS, Part
-from relmo.tasks.registry import find_task
+from relmo.tasks.data_files import Part
+from relmo.tasks.inputs import Inputs, InputSettings, Letters, make_elmo_layer
+from relmo.tasks.labelled import AnyTask, BatchSettings
+from relmo.tasks.layer_cache import LayerCache
+from relmo.tasks.registry import data_facts, find_task, read_parts
 from relmo.tasks.static_vectors import StaticVectors, random_vectors, read_vectors
-from relmo.train.distributed import World, join_world
+from relmo.train.distributed import join_world
 from relmo.train.optim import OptimSettings
 from relmo.train.recipe import make_sections, read_recipe
 from relmo.train.run import Run, write_record
 from relmo.train.trainer import Trainer, TrainSettings
 
 FIXED = "input", "model", "batch"
-"""Sections of a recipe that may not change before a run is resumed."""
+"""Sections of a recipe that must not change when a run is resumed."""
 RANDOM_WIDTH = 100
-"""Of static vectors that are trained from nothing."""
+"""Width of static vectors that are trained from random values."""
+CARD, WORDS = "task.json", "words.json"
 
 
 @dataclass(frozen=True, kw_only=True)
-class TaskRecipe:
-    """Everything that decides a task's run, besides data, vectors and the ELMo model."""
+class TaskRecipe(Settings):
+    """All settings of a task's run; data, vectors and the ELMo model come with the call."""
 
     input: InputSettings = field(default_factory=InputSettings)
-    model: Any = None
-    """The task's own settings."""
+    model: Settings = field(default_factory=Settings)
+    """The task's own settings, of its `settings_type`."""
     batch: BatchSettings = field(default_factory=BatchSettings)
     training: TrainSettings = field(default_factory=lambda: TrainSettings(epochs=1))
     optimizer: OptimSettings = field(default_factory=OptimSettings)
 
 
-SECTIONS = {
-    "input": InputSettings,
-    "batch": BatchSettings,
-    "training": TrainSettings,
-    "optimizer": OptimSettings,
-}
-
-
 def load_task_recipe(
     task: str, name: str | Path | None = None, changes: Sequence[str] = ()
 ) -> TaskRecipe:
-    """The recipe of a task: the package's own unless another is named."""
-    find_task(task)  # a slip in the task's name is no slip in the recipe's
+    """The recipe of a task.
+
+    Args:
+        task: its name.
+        name: of another recipe of the package, or a TOML file.
+        changes: "section.key=value" each.
+    """
+    find_task(task)  # first: a typo in the task's name is not one in the recipe's
     values = read_recipe("tasks", name or task, changes)
     return make_task_recipe(task, values, str(name or task))
 
 
 def make_task_recipe(task: str, values: Mapping[str, Any], where: str) -> TaskRecipe:
-    """Check and freeze what a TOML file holds."""
-    kinds = {**SECTIONS, "model": find_task(task).settings_type}
+    """The recipe with these values, as TOML has them, checked; errors name `where`."""
+    kinds = {**get_type_hints(TaskRecipe), "model": find_task(task).settings_type}
     return TaskRecipe(**make_sections(values, kinds, where))
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskCard:
+    """What is needed to build a trained model besides its weights: task.json and words.json."""
+
+    task: str
+    recipe: dict[str, Any]
+    facts: dict[str, Any]
+    """What the task found in its training data, such as labels."""
+    words: list[str]
+    """Words with a static vector, in the order of the rows."""
+    static_width: int
+    letters: list[str] | None
+    """Characters of the model's own character CNN; None if it has none."""
+    elmo: dict[str, str] | None
+    """Name and fingerprint of the ELMo model, and the name or folder it was loaded from."""
+
+    def write(self, folder: Path) -> None:
+        """Write both files, in ASCII: a word may contain what UTF-8 cannot encode."""
+        make_folder(folder)
+        values = asdict(self)
+        for name, part in ((WORDS, values.pop("words")), (CARD, values)):
+            with replacing(folder / name) as temporary:
+                indent = None if name == WORDS else 2
+                temporary.write_text(json.dumps(part, indent=indent) + "\n", encoding="ascii")
+
+    @classmethod
+    def read(cls, folder: Path) -> TaskCard:
+        """Read what `write` wrote."""
+        if not (folder / CARD).is_file():
+            raise ModelNotFound(f"{folder} is not the folder of a task's run: it has no {CARD}")
+        values = read_json(folder / CARD)
+        missing = {each.name for each in dataclasses.fields(cls)} - values.keys() - {"words"}
+        if missing or not (folder / WORDS).is_file():
+            what = ", ".join(sorted(missing)) or WORDS
+            raise WeightError(f"{folder}: {what} missing; train again")
+        try:
+            words = json.loads((folder / WORDS).read_text(encoding="ascii"))
+            return cls(words=words, **values)
+        except (ValueError, TypeError) as error:
+            raise WeightError(f"{folder}: {CARD} or {WORDS} is damaged ({error})") from error
 
 
 def train_task(
@@ -91,64 +132,70 @@ def train_task(
     device: str | None = None,
     report: Callable[[dict[str, Any]], None] = lambda _: None,
 ) -> dict[str, float]:
-    """Train a task's model, score it on the test part and write the record.
+    """Train a task's model, evaluate it on the test part and write the record.
 
     Args:
         name: of the task.
-        recipe: what to train and how.
-        data: folder with the parts' files.
-        output: the run's folder.
-        elmo: the model whose layers are read, or its name or folder; None trains the baseline. Its
-            weights stay as they are: fine-tuning trains a copy.
-        vectors: file of static vectors; random ones are trained unless given, whatever the recipe.
-        cache: where ELMo's layers of the data are kept; OUTPUT/cache unless given.
-        resume: go on from the last checkpoint there.
-        device: "cpu", "cuda" …; the best there is unless given.
+        recipe: its settings.
+        data: folder with the files of the parts.
+        output: folder of the run.
+        elmo: the ELMo model, its name or its folder; None trains the baseline without ELMo. The
+            model is not changed: fine-tuning trains a copy.
+        vectors: file of static vectors; by default, random ones are trained.
+        cache: folder for ELMo's layers of the data; OUTPUT/cache by default.
+        resume: continue from the last checkpoint.
+        device: "cpu", "cuda" …; by default, a GPU if there is one.
         report: called with each line of metrics.
     """
     run, makes_checkpoints = Run(output), bool(recipe.training.checkpoint_every)
     run.check_start(resume=resume, makes_checkpoints=makes_checkpoints)
-    world = _alone(device)
-    kind, all_examples = find_task(name), read_parts(name, data)
+    world = join_world(device)
+    if world.size > 1:
+        raise ConfigError("a task is trained by one process; start one process per run")
+    task_type, all_examples = find_task(name), read_parts(name, data)
     drawn = draw(all_examples["train"], recipe.batch.share, recipe.training.seed)
     examples = {**all_examples, "train": drawn}
     model, elmo_facts = _open_elmo(elmo, world.device)
-    if vectors is None:  # random vectors that are not trained would say nothing
+    words = {part: _words(task_type, found) for part, found in examples.items()}
+    if vectors is None:
+        static = random_vectors(words["train"], RANDOM_WIDTH)  # worthless unless they are trained
         recipe = replace(recipe, input=replace(recipe.input, tune_static=True))
-    static = _static(kind, examples, vectors)
-    letters = _letters(kind, examples["train"]) if recipe.input.letters else None
+    else:
+        static = read_vectors(vectors, set().union(*words.values()))
     made_of = {
         "data": {**data_facts(name, data, examples), "share": recipe.batch.share},
         "vectors": _vector_facts(vectors, static),
         "elmo": elmo_facts and {key: elmo_facts[key] for key in ("name", "fingerprint")},
     }
-    run.check_settings(
-        _resume_settings(name, recipe, made_of),
-        save=makes_checkpoints,
-        defaults={part: dataclasses.asdict(type(getattr(recipe, part))()) for part in FIXED},
-    )
-    layers: LayerCache | None = None
-    if model is not None and recipe.input.finetune:
-        model = copy.deepcopy(model)
-    elif model is not None:
-        parts = all_examples.values()  # of all: runs on other shares find the same layers
-        sentences = (s for part in parts for e in part for s in kind.sentences(e))
-        layers = open_layers(model, sentences, cache or output / "cache")
-    compute = layers or (layers_of(model, is_trained=True) if model else None)
-    inputs = Inputs(static, letters, compute, world.device)
-    facts = kind.facts_of(examples["train"])
+    defaults = {part: asdict(type(getattr(recipe, part))()) for part in FIXED}
+    run.check_settings(_fixed(name, recipe, made_of), save=makes_checkpoints, defaults=defaults)
+    layer, layers = _elmo_layer(model, recipe), None
+    if model is not None and layer is not None and not recipe.input.finetune:
+        parts = all_examples.values()  # all examples: runs on other shares use the same cache
+        sentences = (s for part in parts for e in part for s in task_type.sentences(e))
+        layers = layer.layers_from = LayerCache(model, sentences, cache or output / "cache")
+    letters = Letters(sorted(set().union(*words["train"]))) if recipe.input.letters else None
+    inputs = Inputs(static, letters, layer, world.device)
+    facts = task_type.facts_of(drawn)
     torch.manual_seed(recipe.training.seed)
-    task = _make(name, recipe, facts, inputs, model, examples)
-    _check_lengths(task, recipe)
-    _about(name, recipe, facts, inputs, elmo_facts).write(output)
+    task = _make(task_type, recipe, facts, inputs, examples)
+    if not task.train:
+        longest = recipe.batch.max_length
+        raise ConfigError(f"all training examples are longer than batch.max_length = {longest}")
+    _card(name, recipe, facts, inputs, elmo_facts).write(output)
     trainer = Trainer(task, recipe.training, recipe.optimizer, run, world, report)
     scores, counts = _fit(trainer, task, examples["test"], resume)
     record = {
         "task": name,
         **made_of,
-        "recipe": dataclasses.asdict(recipe),
+        "recipe": asdict(recipe),
         "cache": None if layers is None else layers.meta,
-        **_outcome(trainer, task),
+        "seed": recipe.training.seed,
+        "parameters": sum(p.numel() for p in task.model.parameters() if p.requires_grad),
+        "steps": trainer.step,
+        "best_step": trainer.best.step,
+        "seconds": round(trainer.seconds, 1),
+        "mixes": task.mixes(),
         "results": scores,
         "curve": run.curve(task.score),
         "test_counts": counts,
@@ -163,63 +210,48 @@ def load_task(
     elmo: Elmo | str | Path | None = None,
     device: str | None = None,
     precision: PrecisionChoice = "float32",
-) -> LabelledTask[Any, Any]:
+) -> AnyTask:
     """A trained task's model, ready to predict.
 
     Args:
         folder: of the run.
-        elmo: the model that it reads with, or its name or folder; where it was found when the run
-            began unless given.
-        device: "cpu", "cuda" …; the best there is unless given.
-        precision: of ELMo's products; "float32" is what the run was trained with.
+        elmo: the ELMo model, its name or its folder; by default, from where it was loaded for the
+            run.
+        device: "cpu", "cuda" …; by default, a GPU if there is one.
+        precision: of ELMo's matrix products; the run was trained with "float32".
     """
     check_precision(precision)
-    about, world = read_about(folder), join_world(device)
-    recipe = make_task_recipe(about.task, about.recipe, str(folder / "task.json"))
-    model = _elmo_again(folder, about, elmo, world.device)
+    card, world = TaskCard.read(folder), join_world(device)
+    recipe = make_task_recipe(card.task, card.recipe, str(folder / CARD))
+    model = _reopen_elmo(folder, card, elmo, world.device)
     if model is not None:
         model.runtime.fast.use_precision(precision)
-    if model is not None and recipe.input.finetune:
-        model = copy.deepcopy(model)
-    table = np.zeros((len(about.words) + 2, about.static_width), np.float32)
-    letters = None if about.letters is None else Letters(about.letters)
-    compute = None if model is None else layers_of(model)
-    inputs = Inputs(StaticVectors(about.words, table), letters, compute, world.device)
-    task = _make(about.task, recipe, about.facts, inputs, model, {})
+    table = np.zeros((len(card.words) + 2, card.static_width), np.float32)
+    letters = None if card.letters is None else Letters(card.letters)
+    layer = _elmo_layer(model, recipe)
+    inputs = Inputs(StaticVectors(card.words, table), letters, layer, world.device)
+    task = _make(find_task(card.task), recipe, card.facts, inputs, {})
     Run(folder).load_best(task.model)
     task.model.eval().requires_grad_(False)
     return task
 
 
-# ── before ──────────────────────────────────────────────────────────────────────────────────────
-
-
 def draw(examples: Sequence[Any], share: float, seed: int) -> list[Any]:
-    """That share of the examples, one at least, in their order; another seed draws others."""
+    """A random share of the examples, at least one, in their order."""
     if share == 1 or not examples:
         return list(examples)
     count = max(1, round(share * len(examples)))
-    places = np.random.default_rng((seed, 3)).permutation(len(examples))[:count]
-    return [examples[i] for i in np.sort(places)]
+    chosen = np.random.default_rng((seed, 3)).permutation(len(examples))[:count]
+    return [examples[i] for i in np.sort(chosen)]
 
 
-def _alone(device: str | None) -> World:
-    world = join_world(device)
-    if world.size > 1:
-        raise ConfigError("a task is trained by one process; start one for each run")
-    return world
-
-
-def _check_lengths(task: LabelledTask[Any, Any], recipe: TaskRecipe) -> None:
-    if not task.train:
-        longest = recipe.batch.max_length
-        raise ConfigError(f"no training example is at most {longest} long; raise batch.max_length")
+# ── the ELMo model ──────────────────────────────────────────────────────────────────────────────
 
 
 def _open_elmo(
     elmo: Elmo | str | Path | None, device: torch.device
 ) -> tuple[Elmo | None, dict[str, str] | None]:
-    """The model on the device, and what finds it again."""
+    """The model on the device, and what is needed to find it again."""
     if elmo is None:
         return None, None
     model = elmo if isinstance(elmo, Elmo) else Elmo.from_pretrained(elmo, device=device)
@@ -230,69 +262,54 @@ def _open_elmo(
     return model.to(device), facts
 
 
-def _elmo_again(
-    folder: Path, about: About, elmo: Elmo | str | Path | None, device: torch.device
+def _reopen_elmo(
+    folder: Path, card: TaskCard, elmo: Elmo | str | Path | None, device: torch.device
 ) -> Elmo | None:
-    """The model that a run read with."""
-    if about.elmo is None:
+    """The model that a run was trained with."""
+    if card.elmo is None:
         return None
+    name = card.elmo["name"]
     try:
-        model, facts = _open_elmo(elmo or about.elmo["place"], device)
+        model, facts = _open_elmo(elmo or card.elmo["place"], device)
     except ModelNotFound as error:
-        name = about.elmo["name"]
-        raise ModelNotFound(f"{folder} reads with {name}; give it with --elmo: {error}") from error
+        raise ModelNotFound(f"{folder} needs {name}; give it with --elmo: {error}") from error
     assert facts is not None
-    if facts["fingerprint"] != about.elmo["fingerprint"]:
-        raise ConfigError(
-            f"{folder} was trained with another {about.elmo['name']}; give that model"
-        )
+    if facts["fingerprint"] != card.elmo["fingerprint"]:
+        raise ConfigError(f"{folder} was trained with another {name}; give that model")
     return model
 
 
-def _static(
-    kind: Any,  # noqa: ANN401 - a task
-    examples: Mapping[Part, Sequence[Any]],
-    vectors: Path | None,
-) -> StaticVectors:
-    if vectors is None:
-        return random_vectors(_words(kind, examples["train"]), RANDOM_WIDTH)
-    return read_vectors(vectors, {w for part in PARTS for w in _words(kind, examples[part])})
+def _elmo_layer(elmo: Elmo | None, recipe: TaskRecipe) -> ElmoLayer | None:
+    """The layer of the task's input; fine-tuning trains a copy of the model."""
+    if elmo is None:
+        return None
+    return make_elmo_layer(copy.deepcopy(elmo) if recipe.input.finetune else elmo, recipe.input)
 
 
-def _letters(kind: Any, train: Sequence[Any]) -> Letters:  # noqa: ANN401 - a task
-    return Letters(sorted({c for word in _words(kind, train) for c in word}))
+# ── the task ────────────────────────────────────────────────────────────────────────────────────
 
 
-def _words(kind: Any, examples: Iterable[Any]) -> set[str]:  # noqa: ANN401 - a task
-    return {word for e in examples for sentence in kind.sentences(e) for word in sentence}
+def _words(task_type: type[AnyTask], examples: Iterable[Any]) -> set[str]:
+    return {word for e in examples for sentence in task_type.sentences(e) for word in sentence}
 
 
 def _make(
-    name: str,
+    task_type: type[AnyTask],
     recipe: TaskRecipe,
     facts: dict[str, Any],
     inputs: Inputs,
-    elmo: Elmo | None,
     examples: Mapping[Part, Sequence[Any]],
-) -> LabelledTask[Any, Any]:
-    shape = None if elmo is None else (elmo.config.num_layers, elmo.config.width)
-    tokens = inputs.make_module(recipe.input, shape)
-    task: LabelledTask[Any, Any] = find_task(name)(
-        recipe.model, facts, inputs, tokens, examples.get("train", ()), examples.get("dev", ()),
-        recipe.batch, recipe.training.seed,
+) -> AnyTask:
+    return task_type(
+        recipe.model, facts, inputs, inputs.make_module(recipe.input), examples.get("train", ()),
+        examples.get("dev", ()), recipe.batch, recipe.training.seed,
     )  # fmt: skip
-    if elmo is not None and recipe.input.finetune:
-        task.model.bilm = elmo.bilm.requires_grad_(True)
-    return task
-
-
-# ── training ────────────────────────────────────────────────────────────────────────────────────
 
 
 def _fit(
-    trainer: Trainer, task: LabelledTask[Any, Any], test: Sequence[Any], resume: bool
+    trainer: Trainer, task: AnyTask, test: Sequence[Any], resume: bool
 ) -> tuple[dict[str, float], list[Any] | None]:
-    """Train; scores of the best weights on the development and the test part, and test counts."""
+    """Train; return the best weights' scores on the dev and test parts, and the test counts."""
     try:
         scores = trainer.fit(resume)
         if not test:
@@ -304,29 +321,29 @@ def _fit(
     except torch.OutOfMemoryError as error:
         raise ConfigError(
             f"batches of {task.batches.size} examples need more memory than the GPU has; lower "
-            f"batch.size, or leave long examples out with batch.max_length"
+            f"batch.size, or leave out long examples with batch.max_length"
         ) from error
 
 
-def _about(
+# ── what is written ─────────────────────────────────────────────────────────────────────────────
+
+
+def _card(
     name: str,
     recipe: TaskRecipe,
     facts: dict[str, Any],
     inputs: Inputs,
     elmo: dict[str, str] | None,
-) -> About:
-    return About(
+) -> TaskCard:
+    return TaskCard(
         task=name,
-        recipe=dataclasses.asdict(recipe),
+        recipe=asdict(recipe),
         facts=facts,
         words=inputs.static.words,
         static_width=inputs.static.table.shape[1],
         letters=None if inputs.letters is None else inputs.letters.characters,
         elmo=elmo,
     )
-
-
-# ── the record ──────────────────────────────────────────────────────────────────────────────────
 
 
 def _vector_facts(path: Path | None, static: StaticVectors) -> dict[str, Any] | None:
@@ -336,9 +353,9 @@ def _vector_facts(path: Path | None, static: StaticVectors) -> dict[str, Any] | 
     return {"name": path.name, "sha256": sha256(path), **known}
 
 
-def _resume_settings(name: str, recipe: TaskRecipe, made_of: Mapping[str, Any]) -> dict[str, Any]:
-    """What may not change before a run is resumed; where a file lies and its name may."""
-    values = dataclasses.asdict(recipe)
+def _fixed(name: str, recipe: TaskRecipe, made_of: Mapping[str, Any]) -> dict[str, Any]:
+    """What must not change when a run is resumed; names and places of files may."""
+    values = asdict(recipe)
     files, vectors, elmo = made_of["data"]["files"], made_of["vectors"], made_of["elmo"]
     return {
         "task": name,
@@ -348,15 +365,4 @@ def _resume_settings(name: str, recipe: TaskRecipe, made_of: Mapping[str, Any]) 
         "data": {part: file["sha256"] for part, file in files.items()},
         "vectors": vectors and vectors["sha256"],
         "elmo": elmo and elmo["fingerprint"],
-    }
-
-
-def _outcome(trainer: Trainer, task: LabelledTask[Any, Any]) -> dict[str, Any]:
-    return {
-        "seed": trainer.settings.seed,
-        "parameters": sum(p.numel() for p in task.model.parameters() if p.requires_grad),
-        "steps": trainer.step,
-        "best_step": trainer.best.step,
-        "seconds": round(trainer.seconds, 1),
-        "mixes": task.mixes(),
     }

@@ -55,14 +55,13 @@ class OptimSettings(Settings):
 
 def make_optimizer(model: nn.Module, settings: OptimSettings) -> torch.optim.Optimizer:
     """The optimizer of all trained parameters; matrices decay, biases do not."""
-    trained = [p for p in model.parameters() if p.requires_grad]
+    trained = trained_parameters(model)
     on_gpu = all(p.is_cuda for p in trained)
     betas = 0.9, settings.beta2
     if settings.optimizer == "muon":
         groups = muon_groups(model, trained, settings.weight_decay)
         return Muon(groups, settings.learning_rate, betas=betas, fused=on_gpu)
-    bilm = getattr(model, "bilm", None)
-    tuned = set() if bilm is None else set(bilm.parameters())
+    tuned = {p for name, p in model.named_parameters() if "bilm" in name.split(".")}
     shares = {p: settings.bilm_rate if p in tuned else 1.0 for p in trained}
     groups = [
         {
@@ -77,6 +76,15 @@ def make_optimizer(model: nn.Module, settings: OptimSettings) -> torch.optim.Opt
     if settings.optimizer == "adagrad":
         return torch.optim.Adagrad(groups, settings.learning_rate, initial_accumulator_value=1.0)
     return torch.optim.AdamW(groups, settings.learning_rate, betas=betas, fused=on_gpu)
+
+
+def trained_parameters(model: nn.Module) -> list[nn.Parameter]:
+    """Parameters that require gradients; those of a biLM inside a task's model come last.
+
+    Checkpoints store the optimizer's state by position in this order.
+    """
+    named = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
+    return [p for _, p in sorted(named, key=lambda each: ".bilm." in each[0])]
 
 
 def rate_at(progress: float, settings: OptimSettings) -> float:

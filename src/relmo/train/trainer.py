@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -21,7 +21,13 @@ from relmo.errors import ConfigError, RelmoError
 from relmo.files import make_folder
 from relmo.train.checkpoint import Best, Progress, load_checkpoint, save_checkpoint
 from relmo.train.distributed import World
-from relmo.train.optim import OptimSettings, make_optimizer, rate_at, set_rate
+from relmo.train.optim import (
+    OptimSettings,
+    make_optimizer,
+    rate_at,
+    set_rate,
+    trained_parameters,
+)
 from relmo.train.run import Run, TensorBoard
 
 
@@ -111,6 +117,7 @@ class Trainer:
         self.task, self.settings, self.optim = task, settings, optim
         self.run, self.world, self.report = run, world or World(), report
         self.optimizer = make_optimizer(task.model, optim)
+        self._trained = trained_parameters(task.model)
         self.step = 0
         self.best = Best()
         self._saved = -1  # step of the last checkpoint
@@ -192,7 +199,7 @@ class Trainer:
             total += loss.detach()
         self.world.average_gradients(self.task.model)
         if self.optim.clip_norm:
-            nn.utils.clip_grad_norm_(self.task.model.parameters(), self.optim.clip_norm)
+            nn.utils.clip_grad_norm_(self._trained, self.optim.clip_norm)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         return total
@@ -310,11 +317,3 @@ class Trainer:
         kept = None if self.task.score is None else self.run.read_best()
         if kept is not None and self.best.step < kept.step <= self.step:
             self.best = kept
-
-
-def check_whole(settings: object, least: Mapping[str, int]) -> None:
-    """Raise ConfigError unless the named settings are integers, none below its least."""
-    for name, bound in least.items():
-        value = getattr(settings, name)
-        if not isinstance(value, int) or isinstance(value, bool) or value < bound:
-            raise ConfigError(f"{name} is {value!r}; a whole number from {bound} on is needed")

@@ -6,8 +6,12 @@ import pytest
 import torch
 from torch import nn
 
-from relmo.errors import ConfigError
+from relmo.errors import ConfigError, DataError
+from relmo.tasks.inputs import Inputs, InputSettings
 from relmo.tasks.labelled import BatchSettings, LabelledTask
+from relmo.tasks.static_vectors import random_vectors
+
+NO_VECTORS, CPU = random_vectors([], 1), torch.device("cpu")
 
 
 class Lengths(LabelledTask):
@@ -16,12 +20,16 @@ class Lengths(LabelledTask):
     score = "dev_right"
 
     def __init__(self, train=(), dev=(), seed=0, **batches):
-        settings = BatchSettings(**batches)
-        super().__init__(nn.Linear(1, 1), train, dev, settings, seed, torch.device("cpu"))
+        settings, inputs = BatchSettings(**batches), Inputs(NO_VECTORS, None, None, CPU)
+        tokens = inputs.make_module(InputSettings())
+        super().__init__(None, {}, inputs, tokens, train, dev, settings, seed)
         self.seen = []
 
-    def length(self, example):
-        return len(example)
+    def set_up(self, facts, tokens):
+        self.net = nn.Linear(1, 1)
+
+    def targets(self, examples):
+        return ()
 
     def batch_loss(self, examples):
         return self.model.weight.sum() * len(examples)
@@ -39,6 +47,19 @@ class Lengths(LabelledTask):
     @classmethod
     def read(cls, path, part):
         return path.read_text().split()
+
+    @classmethod
+    def facts_of(cls, train):
+        return {"longest": max(map(len, train), default=0)}
+
+    @classmethod
+    def check(cls, path, examples, facts):
+        if max(map(len, examples)) > facts["longest"]:
+            raise DataError(path, 1, "too long")
+
+    @classmethod
+    def sentences(cls, example):
+        return [tuple(example)]
 
     def read_text(self, lines):
         return (word for line in lines for word in line.split())
@@ -118,9 +139,37 @@ def test_nothing_but_weights_is_carried_from_step_to_step():
     assert Lengths(WORDS).state() == {}
 
 
+def write(folder, **parts):
+    for part, words in parts.items():
+        (folder / f"{part}.txt").write_text(words)
+    return folder
+
+
+def test_parts_are_files_by_their_names(tmp_path):
+    write(tmp_path, train="a bcd", dev="ef")
+    assert Lengths.parts(tmp_path) == {"train": ["a", "bcd"], "dev": ["ef"], "test": []}
+    write(tmp_path, test="gh i")
+    assert Lengths.parts(tmp_path)["test"] == ["gh", "i"]
+
+
+def test_a_part_that_does_not_fit_the_training_part_is_refused(tmp_path):
+    with pytest.raises(DataError, match=r"dev.txt, line 1: too long"):
+        Lengths.parts(write(tmp_path, train="a bcd", dev="efgh"))
+    (tmp_path / "dev.txt").unlink()
+    with pytest.raises(ConfigError, match="has no dev part"):
+        Lengths.parts(tmp_path)
+
+
 @pytest.mark.parametrize(
-    "batches", [{"size": 0}, {"size": 2.5}, {"max_length": -1}, {"sorted_together": "x"}]
+    ("batches", "what"),
+    [
+        ({"size": 0}, "size must be an integer ≥ 1, got 0"),
+        ({"size": 2.5}, "size must be an integer ≥ 1, got 2.5"),
+        ({"max_length": -1}, "max_length must be an integer ≥ 0, got -1"),
+        ({"sorted_together": "x"}, "sorted_together must be an integer ≥ 1, got 'x'"),
+        ({"share": 0.0}, "share must be a number > 0 and ≤ 1, got 0.0"),
+    ],
 )
-def test_settings_that_make_no_sense_are_named(batches):
-    with pytest.raises(ConfigError, match=f"{min(batches)} is .*; a whole number from"):
+def test_invalid_settings_are_named(batches, what):
+    with pytest.raises(ConfigError, match=what):
         BatchSettings(**batches)

@@ -14,14 +14,8 @@ from safetensors.torch import load_file
 from relmo import Elmo
 from relmo.errors import ConfigError, DataError, ModelNotFound, WeightError
 from relmo.tasks.ner.task import NerTask
-from relmo.tasks.run import (
-    draw,
-    load_task,
-    load_task_recipe,
-    make_task_recipe,
-    read_parts,
-    train_task,
-)
+from relmo.tasks.registry import read_parts
+from relmo.tasks.run import draw, load_task, load_task_recipe, make_task_recipe, train_task
 from relmo.train.run import read_record
 from tests.conftest import tiny_config
 from tests.support.toy_tasks import TOYS, train_toy
@@ -249,16 +243,27 @@ def test_a_finetuned_bilm_is_taken_up_again(finetuned, data, tiny):
     task = load_task(folder, elmo=tiny, device="cpu")
     assert tiny.fingerprint() == before
     saved = load_file(folder / "best.safetensors")
-    for name, tensor in task.model.bilm.state_dict().items():
+    bilm = task.net.tokens.elmo.bilm
+    for name, tensor in bilm.state_dict().items():
         assert torch.equal(tensor, saved[f"bilm.{name}"])
     words = [("ada", "inc"), ("in", "rome")]
-    layers = task.inputs.layers(words)
+    layers = task.inputs.elmo.read(words).values
     assert not torch.allclose(layers, load_frozen(tiny, words), atol=1e-3)
     with torch.no_grad():
-        own = task.model.bilm(tiny.runtime.batch(words))[0].values[:, :, 1:-1]
+        own = bilm(tiny.runtime.batch(words))[0].values[:, :, 1:-1]
     torch.testing.assert_close(layers, own, atol=1e-5, rtol=1e-4)
     found = task.score_on(read_parts("ner", data)["test"])
     assert {f"test_{k}": v for k, v in found.items()}.items() <= scores.items()
+
+
+def test_a_finetuned_run_reads_in_the_precision_that_is_asked_for(finetuned, tiny):
+    words = [("ada", "inc"), ("in", "rome")]
+    read = {}
+    for precision in ("float32", "int8"):
+        task = load_task(finetuned[0], elmo=copy.deepcopy(tiny), device="cpu", precision=precision)
+        read[precision] = task.inputs.elmo.read(words).values
+    assert not torch.equal(read["float32"], read["int8"])
+    torch.testing.assert_close(read["float32"], read["int8"], atol=0.05, rtol=0.05)
 
 
 def load_frozen(elmo, words):
@@ -297,20 +302,22 @@ def test_a_model_given_as_a_folder_is_found_there_again(data, elmo_folder, tmp_p
 
 def test_a_model_that_is_gone_can_be_given(data, tiny, tmp_path):
     train(data, tmp_path, tiny, SHORT)
-    with pytest.raises(ModelNotFound, match="reads with tiny; give it with --elmo"):
+    with pytest.raises(ModelNotFound, match="needs tiny; give it with --elmo"):
         load_task(tmp_path, device="cpu")
     assert load_task(tmp_path, elmo=tiny, device="cpu")
 
 
 def test_a_folder_that_is_no_run_says_so(tmp_path, baseline):
-    with pytest.raises(ModelNotFound, match=r"no folder of a task's run: it has no task\.json"):
+    with pytest.raises(
+        ModelNotFound, match=r"is not the folder of a task's run: it has no task\.json"
+    ):
         load_task(tmp_path, device="cpu")
     shutil.copytree(baseline, tmp_path / "run")
     (tmp_path / "run" / "words.json").unlink()
-    with pytest.raises(WeightError, match=r"words\.json is missing there; train again"):
+    with pytest.raises(WeightError, match=r"words\.json missing; train again"):
         load_task(tmp_path / "run", device="cpu")
     (tmp_path / "run" / "task.json").write_text("{}")
-    with pytest.raises(WeightError, match=r"elmo, facts, letters, .* is missing there"):
+    with pytest.raises(WeightError, match=r"elmo, facts, letters, .* missing; train again"):
         load_task(tmp_path / "run", device="cpu")
 
 
@@ -435,7 +442,7 @@ def test_a_run_that_began_before_there_was_a_setting_had_its_default(data, tmp_p
         ("batch.sise=3", "batch: unknown key 'sise'; did you mean 'size'"),
         ("model=3", "model: expected an object with settings, got 3"),
         ("training.epochs=-1", "training: epochs must be a number > 0 or unset, got -1"),
-        ("input.finetune=yes", "finetune is 'yes'; write true or false"),
+        ("input.finetune=yes", "finetune must be true or false, got 'yes'"),
         ("training.steps=ten", "training: steps must be an integer ≥ 1 or unset, got 'ten'"),
         ("training.epochs=true", "training: epochs must be a number > 0 or unset, got True"),
         ("optimizer.learning_rate=low", "learning_rate must be a number > 0, got 'low'"),
@@ -462,7 +469,7 @@ def test_a_recipe_comes_from_a_file_or_from_the_package(tmp_path):
 
 
 def test_a_task_that_there_is_not_is_named():
-    with pytest.raises(ConfigError, match="no task 'nerd'; did you mean 'ner'"):
+    with pytest.raises(ConfigError, match="unknown task 'nerd'; did you mean 'ner'"):
         load_task_recipe("nerd")
 
 
@@ -470,12 +477,14 @@ def test_a_task_that_there_is_not_is_named():
 def test_a_part_without_examples_is_refused(data, tmp_path, monkeypatch, part):
     read = NerTask.read
     monkeypatch.setattr(NerTask, "read", lambda path, p: [] if p == part else read(path, p))
-    with pytest.raises(ConfigError, match=f"the {part} part holds no example; give one with some"):
+    with pytest.raises(ConfigError, match=f"the {part} part contains no examples"):
         train(data, tmp_path / "run")
 
 
 def test_a_bound_that_leaves_no_example_is_refused(data, tmp_path):
-    with pytest.raises(ConfigError, match="no training example is at most 1 long; raise batch.max"):
+    with pytest.raises(
+        ConfigError, match="all training examples are longer than batch.max_length = 1"
+    ):
         train(data, tmp_path / "run", None, "batch.max_length=1")
 
 
@@ -493,5 +502,5 @@ def test_a_task_is_trained_by_one_process(data, tmp_path, monkeypatch):
     from relmo.train.distributed import World
 
     monkeypatch.setattr(run, "join_world", lambda _: World(0, 2))
-    with pytest.raises(ConfigError, match="trained by one process; start one for each run"):
+    with pytest.raises(ConfigError, match="trained by one process; start one process per run"):
         train(data, tmp_path)

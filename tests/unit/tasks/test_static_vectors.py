@@ -89,10 +89,10 @@ def test_bytes_that_are_no_utf8_spoil_their_own_word_alone(write):
 @pytest.mark.parametrize(
     ("line", "what"),
     [
-        ("cat 1 2", "2 numbers; 3 as in the first line"),
-        ("cat 1 2 3 4", "4 numbers; 3 as in the first line"),
-        ("cat", "0 numbers; 3 as in the first line"),
-        ("cat 1 2 x", "could not convert .*x.*; a word and its numbers are needed"),
+        ("cat 1 2", "expected 3 numbers as in line 1, got 2"),
+        ("cat 1 2 3 4", "expected 3 numbers as in line 1, got 4"),
+        ("cat", "expected 3 numbers as in line 1, got 0"),
+        ("cat 1 2 x", "could not convert .*x.*; expected a word and its numbers"),
         ("cat 1 2 nan", "a number is NaN or infinite"),
         ("cat 1 -inf 3", "a number is NaN or infinite"),
     ],
@@ -103,13 +103,13 @@ def test_a_bad_line_is_named_with_file_and_number(write, line, what):
 
 
 def test_a_first_line_without_numbers_is_named(write):
-    with pytest.raises(DataError, match="line 1: no numbers; a word, a space and its numbers"):
+    with pytest.raises(DataError, match="line 1: no numbers; expected a word, a space and its"):
         read_vectors(write("the\ncat 1 2\n"), {"cat"})
 
 
 @pytest.mark.parametrize("text", ["the 1 2 3\n", "", b"\x80\x81 \x00\n"])
 def test_a_file_without_any_known_word_is_refused(write, text):
-    with pytest.raises(DataError, match="no vector of any word of this data|no numbers"):
+    with pytest.raises(DataError, match="no vector of any word in the data|no numbers"):
         read_vectors(write(text), {"cat"})
 
 

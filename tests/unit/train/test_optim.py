@@ -18,6 +18,7 @@ from relmo.train.optim import (
     orthogonal,
     rate_at,
     set_rate,
+    trained_parameters,
 )
 
 SETTINGS = OptimSettings(learning_rate=2.0, warmup=0.1, final=0.05)
@@ -54,13 +55,21 @@ def test_matrices_decay_and_biases_do_not():
 
 
 def test_a_bilm_that_is_trained_too_has_a_rate_of_its_own():
-    model = nn.ModuleDict({"head": nn.Linear(2, 2), "bilm": nn.Linear(3, 3)})
-    model.bilm = model["bilm"]
+    elmo = nn.ModuleDict({"bilm": nn.Linear(3, 3)})
+    model = nn.ModuleDict({"elmo": elmo, "head": nn.Linear(2, 2)})
     optimizer = make_optimizer(model, OptimSettings(learning_rate=0.5, bilm_rate=0.1))
     set_rate(optimizer, 0.5)
     rates = {id(p): group["lr"] for group in optimizer.param_groups for p in group["params"]}
     assert [rates[id(p)] for p in model["head"].parameters()] == [0.5, 0.5]
-    assert [rates[id(p)] for p in model["bilm"].parameters()] == [0.05, 0.05]
+    assert [rates[id(p)] for p in elmo.parameters()] == [0.05, 0.05]
+
+
+def test_the_bilm_of_an_elmo_layer_comes_last_but_not_one_that_is_pretrained():
+    bilm, head = nn.Linear(3, 3), nn.Linear(2, 2)
+    tuned = nn.ModuleDict({"elmo": nn.ModuleDict({"bilm": bilm}), "head": head})
+    pretrained = nn.ModuleDict({"bilm": bilm, "head": head})
+    shapes = [[tuple(p.shape) for p in trained_parameters(m)] for m in (tuned, pretrained)]
+    assert shapes == [[(2, 2), (2,), (3, 3), (3,)], [(3, 3), (3,), (2, 2), (2,)]]
 
 
 def test_frozen_parameters_are_left_alone():

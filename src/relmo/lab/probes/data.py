@@ -12,8 +12,9 @@ from typing import Any
 from relmo.elmo import Elmo
 from relmo.errors import ConfigError
 from relmo.files import sha256
-from relmo.lab.probes.layers import Name, ProbeText, Table, read_layers, read_one, read_static
+from relmo.lab.probes.layers import Name, ProbeText, read_layers, read_one, read_static
 from relmo.types import Vectors
+from relmo.vectors.table_cache import Table
 
 COMPRESSIONS = ("", ".gz", ".xz", ".zst")
 

@@ -1,28 +1,23 @@
 """The biLM's layers at annotated words, and the ways to read one vector per word from them.
 
 A probe marks its words as spans of sentences. Only their vectors are kept, (N, L + 1, D) float16,
-so memory grows with the annotations, not with the corpus. With a cache folder the table is stored:
-
-    FOLDER/<key>.npy        the key is a hash of the model, the sentences and the spans
+so memory grows with the annotations, not with the corpus; `relmo.vectors.table_cache` stores them.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from relmo.elmo import Elmo
-from relmo.files import make_folder, replacing
 from relmo.progress import progress
 from relmo.tasks.static_vectors import read_vectors
 from relmo.types import Vectors
+from relmo.vectors.table_cache import Table, cached_table, table_key
 
 ProbeWords = tuple[str, ...]
 """A tokenized sentence."""
@@ -30,10 +25,7 @@ ProbeSpan = tuple[int, int]
 """Positions of the first word and of the one after the last."""
 ProbeText = tuple[Sequence[ProbeWords], Sequence[Sequence[ProbeSpan]]]
 """Sentences, and the spans of each."""
-Table = NDArray[np.float16]
-"""(N, L + 1, D): all layers of N spans."""
 MEAN, STATIC = "mean", "static"
-ADVICE = "free some space, or choose another folder"
 Name = TypeVar("Name", bound=str)
 
 
@@ -54,24 +46,10 @@ def read_layers(
     pairs = [(words, found) for words, found in zip(sentences, spans, strict=True) if found]
     shape = sum(len(found) for _, found in pairs), elmo.config.num_layers, elmo.config.width
     if cache is None:
-        return _fill(elmo, pairs, np.empty(shape, np.float16))
-    place = cache / f"{_key(elmo, pairs)}.npy"
-    table = _kept(place, shape)
-    if table is None:
-        make_folder(cache)
-        table = _fill(elmo, pairs, np.empty(shape, np.float16))
-        with replacing(place, ADVICE) as temporary, temporary.open("wb") as file:
-            np.save(file, table)  # to a file: given a name it would add a suffix
-    return table
-
-
-def _kept(place: Path, shape: tuple[int, ...]) -> Table | None:
-    """A table from an earlier run; None if it is missing or damaged, so that it is rebuilt."""
-    try:
-        table: Table = np.load(place)
-    except (FileNotFoundError, ValueError, EOFError):
-        return None
-    return table if table.shape == shape and table.dtype == np.float16 else None
+        return np.concatenate([np.empty((0, *shape[1:]), np.float16), *_read(elmo, pairs)])
+    key = table_key(f"{elmo.fingerprint()} {elmo.precision}", pairs)
+    facts = {"model": elmo.config.name}
+    return cached_table(cache, key, shape, lambda: _read(elmo, pairs), facts)[0]
 
 
 def every_word(sentences: Sequence[ProbeWords]) -> ProbeText:
@@ -120,21 +98,10 @@ def read_static(path: Path, texts: Mapping[Name, ProbeText]) -> dict[Name, Vecto
     }
 
 
-def _fill(
-    elmo: Elmo, pairs: Sequence[tuple[ProbeWords, Sequence[ProbeSpan]]], table: Table
-) -> Table:
+def _read(elmo: Elmo, pairs: Sequence[tuple[ProbeWords, Sequence[ProbeSpan]]]) -> Iterator[Table]:
+    """Layers (n, L + 1, D) of the spans of each sentence."""
     stream = elmo.embed_stream(list(words) for words, _ in pairs)
-    row = 0
     with closing(progress(stream, len(pairs), "sentences", show=True)) as shown:
         for vectors, (_, spans) in zip(shown, pairs, strict=True):  # (L + 1, T, D)
-            for start, end in spans:
-                table[row] = vectors[:, start:end].mean(1)  # (L + 1, D)
-                row += 1
-    return table
-
-
-def _key(elmo: Elmo, pairs: Sequence[Any]) -> str:
-    digest = hashlib.sha256(f"{elmo.fingerprint()} {elmo.precision}".encode())
-    for pair in pairs:
-        digest.update(json.dumps(pair).encode() + b"\n")  # escapes what could be mistaken
-    return digest.hexdigest()[:24]
+            means = [vectors[:, start:end].mean(1) for start, end in spans]  # each (L + 1, D)
+            yield np.stack(means).astype(np.float16)

@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from relmo.errors import DataError
 from relmo.lab.probes.data import ProbeInputs, ProbeResult, need_file
 from relmo.lab.probes.layers import STATIC, ProbeText, ProbeWords, each_reading, span_sense_vectors
-from relmo.tasks.lines import numbered_lines
-from relmo.tasks.parts import PARTS, Part
+from relmo.tasks.data_files import PARTS, Part, numbered_lines
 from relmo.types import Vectors
 
 SENSES = "sense_vectors"

@@ -17,7 +17,7 @@ from xml.etree import ElementTree
 
 from relmo.errors import DataError
 from relmo.lab.probes.layers import ProbeText, ProbeWords
-from relmo.tasks.lines import numbered_lines
+from relmo.tasks.data_files import numbered_lines
 
 PARTS_OF_SPEECH = {"NOUN": "n", "VERB": "v", "ADJ": "a", "ADV": "r"}
 SENSE_TYPES = {"1": "n", "2": "v", "3": "a", "4": "r", "5": "a"}

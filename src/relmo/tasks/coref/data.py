@@ -23,8 +23,8 @@ from itertools import pairwise
 from pathlib import Path
 
 from relmo.errors import DataError
-from relmo.tasks.lines import numbered_lines
-from relmo.tasks.places import Places
+from relmo.tasks.data_files import numbered_lines
+from relmo.tasks.plain_text import Offsets
 from relmo.tasks.rows import split_cells
 from relmo.text.sentences import split_sentences
 
@@ -57,7 +57,7 @@ class CorefDocument:
     """In order of their first mentions. A cluster of one mention is a singleton."""
     genre: str | None
     """The first folder of the name, or the part of the name after GUM_."""
-    places: Places = field(default=(), compare=False)
+    places: Offsets = field(default=(), compare=False)
 
     @property
     def words(self) -> tuple[str, ...]:

@@ -26,8 +26,8 @@ from relmo.config import Count, DropoutRate, NonNegative, Positive, Settings
 from relmo.errors import ConfigError
 from relmo.nn.blocks.encoder import RecurrentEncoder
 from relmo.nn.blocks.spans import SpanLayer, best_spans, heads_of, spans_within
-from relmo.nn.blocks.tokens import TokenBatch, TokenInput
 from relmo.tasks.coref.data import Cluster, Mention
+from relmo.tasks.inputs import TokenBatch, TokenInput
 
 DISTANCES = (1, 2, 3, 4, 5, 8, 16, 32, 64)
 """Lower bounds of the distance buckets, in spans; bucket 0 is below the first."""

@@ -18,22 +18,21 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from relmo.kernels.device import to_device
-from relmo.nn.blocks.tokens import TokenInput
 from relmo.tasks.chunk_tags import bracket
 from relmo.tasks.coref.data import Cluster, CorefDocument, read_documents, without_singletons
 from relmo.tasks.coref.metrics import count, evaluate
 from relmo.tasks.coref.model import CorefModel, CorefSettings
-from relmo.tasks.inputs import Words
-from relmo.tasks.model_task import ModelTask
-from relmo.tasks.parts import Part
-from relmo.tasks.places import describe_span, documents_of_lines
+from relmo.tasks.data_files import Part
+from relmo.tasks.inputs import TokenInput, Words
+from relmo.tasks.labelled import LabelledTask
+from relmo.tasks.plain_text import describe_span, documents_of_lines
 
 Clusters = tuple[Cluster, ...]
 MANY_SINGLETONS = 0.1
 """Share of clusters with one mention above which singletons are taken for annotated."""
 
 
-class CorefTask(ModelTask[CorefDocument, Clusters, CorefSettings]):
+class CorefTask(LabelledTask[CorefDocument, Clusters, CorefSettings]):
     """Finds clusters of mentions; scored by the mean F1 of MUC, B³ and CEAFφ4."""
 
     score = "dev_f1"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from relmo.errors import ConfigError, DataError
-from relmo.tasks.places import Places
+from relmo.tasks.plain_text import Offsets
 from relmo.tasks.rows import sentence_lines, split_cells
 
 DOCUMENT = "-DOCSTART-"
@@ -32,7 +32,7 @@ class TaggedSentence:
 
     words: tuple[str, ...]
     tags: tuple[str, ...]
-    places: Places = field(default=(), compare=False)
+    places: Offsets = field(default=(), compare=False)
 
 
 def read_columns(

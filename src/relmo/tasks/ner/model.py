@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from relmo.config import Count, CountOrZero, DropoutRate, Settings
 from relmo.nn.blocks.crf import Crf
 from relmo.nn.blocks.encoder import RecurrentEncoder
-from relmo.nn.blocks.tokens import TokenBatch, TokenInput
 from relmo.tasks.chunk_tags import transitions_allowed
+from relmo.tasks.inputs import TokenBatch, TokenInput
 
 
 @dataclass(frozen=True, kw_only=True)

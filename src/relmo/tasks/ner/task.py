@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from relmo.errors import DataError
-from relmo.nn.blocks.tokens import TokenInput
 from relmo.tasks.chunk_tags import (
     CHUNK_TAG_HELP,
     OUTSIDE,
@@ -17,12 +16,13 @@ from relmo.tasks.chunk_tags import (
     stray_tags,
     to_bioes,
 )
+from relmo.tasks.data_files import Part
+from relmo.tasks.inputs import TokenInput
 from relmo.tasks.metrics import entity_scores, token_accuracy
 from relmo.tasks.model_task import TaggingTask
 from relmo.tasks.ner.data import TaggedSentence, line_of_tag, read_columns, read_conllu
 from relmo.tasks.ner.model import NerModel, NerSettings
-from relmo.tasks.parts import Part
-from relmo.tasks.places import sentences_of_lines
+from relmo.tasks.plain_text import sentences_of_lines
 
 
 class NerTask(TaggingTask[TaggedSentence, NerSettings]):

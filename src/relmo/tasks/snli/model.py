@@ -17,7 +17,7 @@ from relmo.config import Count, CountOrZero, DropoutRate, Positive, Settings
 from relmo.nn.blocks.attention import align, dot_scores, max_pool, mean_pool
 from relmo.nn.blocks.encoder import RecurrentEncoder, VariationalDropout
 from relmo.nn.blocks.feed_forward import rectified
-from relmo.nn.blocks.tokens import TokenBatch, TokenInput
+from relmo.tasks.inputs import TokenBatch, TokenInput
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +74,7 @@ class SnliModel(nn.Module):
         self.dropout: nn.Module = nn.Dropout(s.dropout)
         if s.is_dropout_shared:
             self.dropout = PairDropout(s.dropout)
-            tokens.elmo_dropout = PairDropout(tokens.settings.elmo_dropout)
+            tokens.share_elmo_dropout(PairDropout(tokens.settings.elmo_dropout))
         width = s.hidden_width or tokens.width
         self.hidden = rectified(tokens.width, width) if s.hidden_width else nn.Identity()
         self.encoder = RecurrentEncoder(width, s.cell_width)

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from relmo.tasks.inputs import Words, split_text
+from relmo.tasks.data_files import Part
+from relmo.tasks.inputs import Words
 from relmo.tasks.model_task import ClassificationTask
-from relmo.tasks.parts import Part
+from relmo.tasks.plain_text import split_text
 from relmo.tasks.rows import tab_pairs
 from relmo.tasks.snli.data import SentencePair, read_sick, read_snli
 from relmo.tasks.snli.model import SnliModel, SnliSettings

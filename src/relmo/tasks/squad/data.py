@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from relmo.errors import ConfigError, DataError
-from relmo.tasks.lines import whole_text
+from relmo.tasks.data_files import whole_text
 from relmo.text.tokenize import TreebankTokenizer
 from relmo.types import Token
 

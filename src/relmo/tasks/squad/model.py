@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from relmo.config import Count, DropoutRate, Settings
 from relmo.nn.blocks.attention import FAR_BELOW, Trilinear, masked_softmax
 from relmo.nn.blocks.encoder import RecurrentEncoder, VariationalDropout
-from relmo.nn.blocks.tokens import TokenBatch, TokenInput
+from relmo.tasks.inputs import TokenBatch, TokenInput
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,10 +11,10 @@ from torch import Tensor
 
 from relmo.errors import ConfigError
 from relmo.kernels.device import to_device
-from relmo.nn.blocks.tokens import TokenBatch, TokenInput
-from relmo.tasks.inputs import Words, split_text
-from relmo.tasks.model_task import ModelTask
-from relmo.tasks.parts import Part, find_part, need_part
+from relmo.tasks.data_files import Part, find_part, need_part
+from relmo.tasks.inputs import TokenBatch, TokenInput, Words
+from relmo.tasks.labelled import LabelledTask
+from relmo.tasks.plain_text import split_text
 from relmo.tasks.rows import tab_pairs
 from relmo.tasks.squad.data import (
     Question,
@@ -33,7 +33,7 @@ TokenSpan = tuple[int, int]
 """First and last token of an answer in its paragraph."""
 
 
-class SquadTask(ModelTask[Question, TokenSpan | None, SquadSettings]):
+class SquadTask(LabelledTask[Question, TokenSpan | None, SquadSettings]):
     """Answers questions about paragraphs; scored by the answers' texts."""
 
     score = "dev_f1"

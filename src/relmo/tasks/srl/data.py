@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from relmo.errors import DataError
-from relmo.tasks.places import Places
+from relmo.tasks.plain_text import Offsets
 from relmo.tasks.rows import sentence_lines, split_cells
 
 WORD, FRAME, NUM_FIXED = 3, 7, 8
@@ -41,7 +41,7 @@ class Frame:
     """Position of the predicate."""
     tags: tuple[str, ...]
     """B-ARG0, I-ARG0, O …, one per word; the predicate itself is B-V."""
-    places: Places = field(default=(), compare=False)
+    places: Offsets = field(default=(), compare=False)
 
 
 def read_frames(path: str | Path) -> list[Frame]:

@@ -25,8 +25,8 @@ from relmo.nn.blocks.encoder import (
     take,
     token_order,
 )
-from relmo.nn.blocks.tokens import TokenBatch, TokenInput
 from relmo.tasks.chunk_tags import transitions_allowed
+from relmo.tasks.inputs import TokenBatch, TokenInput
 
 NO_TAG = -100
 """Number of the tag at padding, which has no loss."""

@@ -9,11 +9,11 @@ from typing import Any
 
 import torch
 
-from relmo.nn.blocks.tokens import TokenInput
 from relmo.tasks.chunk_tags import OUTSIDE, Tags
+from relmo.tasks.data_files import Part
+from relmo.tasks.inputs import TokenInput
 from relmo.tasks.model_task import TaggingTask
-from relmo.tasks.parts import Part
-from relmo.tasks.places import sentences_of_lines
+from relmo.tasks.plain_text import sentences_of_lines
 from relmo.tasks.srl.data import Frame, read_frames
 from relmo.tasks.srl.metrics import evaluate
 from relmo.tasks.srl.model import SrlModel, SrlSettings

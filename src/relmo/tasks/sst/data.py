@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from relmo.errors import ConfigError, DataError
-from relmo.tasks.lines import WHITE, numbered_lines
+from relmo.tasks.data_files import WHITE, numbered_lines
 from relmo.tasks.rows import Tokenize, format_of, split_at_spaces, table_rows
 
 TREE_LABELS = ("0", "1", "2", "3", "4")

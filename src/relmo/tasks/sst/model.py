@@ -28,7 +28,7 @@ from relmo.nn.blocks.attention import (
 )
 from relmo.nn.blocks.encoder import RecurrentEncoder
 from relmo.nn.blocks.feed_forward import Maxout, Norm, rectified
-from relmo.nn.blocks.tokens import TokenBatch, TokenInput
+from relmo.tasks.inputs import TokenBatch, TokenInput
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,7 @@ from relmo.errors import ConfigError, DataError
 from relmo.lab.probes.data import ProbeInputs
 from relmo.lab.probes.layers import span_sense_vectors
 from relmo.lab.probes.wic import best_threshold, cosine, probe_wic, read_pairs, score_pairs
-from relmo.tasks.parts import PARTS
+from relmo.tasks.data_files import PARTS
 from tests.support.toy_probes import write_wic
 
 ROW = "bank\tN\t1-0\tthe bank\tbank .\n"

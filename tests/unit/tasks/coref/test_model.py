@@ -4,7 +4,6 @@ import pytest
 import torch
 
 from relmo.errors import ConfigError
-from relmo.nn.blocks.tokens import InputSettings
 from relmo.tasks.coref.model import (
     Antecedents,
     CorefModel,
@@ -12,7 +11,7 @@ from relmo.tasks.coref.model import (
     clusters_of,
     marginal_loss,
 )
-from relmo.tasks.inputs import Inputs, Letters, layers_of
+from relmo.tasks.inputs import Inputs, InputSettings, Letters, make_elmo_layer
 from relmo.tasks.static_vectors import random_vectors
 
 SENTENCES = (
@@ -27,12 +26,12 @@ NONE = float("-inf")
 
 
 def make(elmo=None, place="both", keeps_singletons=True, device="cpu", **changes):
-    layers = None if elmo is None else layers_of(elmo)
+    read = InputSettings(place=place, letters=5)
+    layer = None if elmo is None else make_elmo_layer(elmo, read)
     letters = Letters(sorted(set("".join(WORDS))))
-    inputs = Inputs(random_vectors(WORDS, 6), letters, layers, torch.device(device))
-    shape = None if elmo is None else (elmo.config.num_layers, elmo.config.width)
+    inputs = Inputs(random_vectors(WORDS, 6), letters, layer, torch.device(device))
     torch.manual_seed(0)  # before any weight is made: models on two devices are then the same
-    tokens = inputs.make_module(InputSettings(place=place, letters=5), shape)
+    tokens = inputs.make_module(read)
     small = {"cell_width": 6, "hidden_width": 8, "feature_width": 4, "max_width": 5}
     settings = CorefSettings(**{**small, **changes})
     return inputs, CorefModel(settings, tokens, 2, keeps_singletons).eval().to(device)

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from relmo.errors import ConfigError
-from relmo.nn.blocks.tokens import InputSettings, TokenBatch, TokenInput
+from relmo.tasks.inputs import InputSettings, TokenBatch, TokenInput, make_elmo_layer
 from relmo.tasks.snli.model import PairDropout, SnliModel, SnliSettings
 
 
@@ -28,14 +28,15 @@ def test_nothing_is_dropped_outside_training():
     assert torch.equal(PairDropout(0.0).train()(x), x)
 
 
-def test_a_model_shares_dropout_where_it_is_asked_to():
+def test_a_model_shares_dropout_where_it_is_asked_to(tiny):
+    reads = InputSettings(elmo_dropout=0.4)
     for is_shared in (True, False):
-        tokens = TokenInput(InputSettings(elmo_dropout=0.4), torch.zeros(3, 2), elmo_shape=(3, 4))
+        tokens = TokenInput(reads, torch.zeros(3, 2), elmo=make_elmo_layer(tiny, reads))
         settings = SnliSettings(
             cell_width=2, composition_width=2, hidden_width=2, is_dropout_shared=is_shared
         )
         model = SnliModel(settings, tokens, 3)
-        found = [isinstance(each, PairDropout) for each in (model.dropout, tokens.elmo_dropout)]
+        found = [isinstance(each, PairDropout) for each in (model.dropout, tokens.elmo.dropout)]
         assert found == [is_shared, is_shared]
 
 

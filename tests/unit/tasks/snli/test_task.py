@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from relmo.errors import ConfigError, TextError
-from relmo.tasks.run import load_task, load_task_recipe, read_parts
+from relmo.tasks.registry import read_parts
+from relmo.tasks.run import load_task, load_task_recipe
 from relmo.tasks.snli.data import SentencePair
 from relmo.tasks.snli.model import align_pairs
 from tests.support.toy_tasks import TOYS, train_toy, write_vectors
@@ -150,7 +151,7 @@ def test_a_part_without_any_label_of_the_training_part_is_named(tmp_path):
     row = '{"gold_label": "%s", "sentence1": "a", "sentence2": "b"}\n'
     for name, label in (("train", "entailment"), ("dev", "yes")):
         (tmp_path / f"{name}.jsonl").write_text(row % label)
-    with pytest.raises(TextError, match=r"dev\.jsonl: none of its labels \('yes'\) is one"):
+    with pytest.raises(TextError, match=r"dev\.jsonl: none of its labels \('yes'\) occurs"):
         read_parts("snli", tmp_path)
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from relmo.errors import ConfigError
-from relmo.nn.blocks.tokens import InputSettings, TokenBatch, TokenInput
+from relmo.tasks.inputs import InputSettings, TokenBatch, TokenInput, make_elmo_layer
 from relmo.tasks.squad.model import (
     SelfAttention,
     SpanEnds,
@@ -22,10 +22,11 @@ ASKED = [3, 5, 1, 2]
 
 
 @pytest.fixture
-def model():
+def model(tiny):
     torch.manual_seed(0)
     settings = InputSettings(letters=4, place="both")
-    tokens = TokenInput(settings, torch.randn(WORDS, 6), LETTERS, elmo_shape=(3, 8))
+    layer = make_elmo_layer(tiny, settings)
+    tokens = TokenInput(settings, torch.randn(WORDS, 6), LETTERS, layer)
     return SquadModel(SquadSettings(cell_width=5, hidden_width=7), tokens).eval()
 
 
@@ -35,7 +36,7 @@ def random_batch(lengths, seed):
     mask = torch.arange(T) < torch.tensor(lengths)[:, None]
     static = torch.randint(1, WORDS, (B, T), generator=make) * mask
     letters = torch.randint(1, LETTERS, (B, T, 5), generator=make) * mask[..., None]
-    layers = torch.randn(3, B, T, 8, generator=make) * mask[..., None]
+    layers = torch.randn(3, B, T, 16, generator=make) * mask[..., None]
     return TokenBatch(static, letters, layers, mask)
 
 

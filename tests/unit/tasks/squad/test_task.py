@@ -9,7 +9,8 @@ import torch
 
 from relmo.errors import ConfigError
 from relmo.tasks.inputs import Inputs
-from relmo.tasks.run import load_task, load_task_recipe, make_task_recipe, read_parts, train_task
+from relmo.tasks.registry import read_parts
+from relmo.tasks.run import load_task, load_task_recipe, make_task_recipe, train_task
 from relmo.tasks.squad.data import Question
 from relmo.tasks.squad.task import SquadTask
 from relmo.tasks.static_vectors import random_vectors
@@ -156,7 +157,7 @@ def make_task(examples: list[Question], **changes) -> SquadTask:
     recipe = make_task_recipe("squad", {**RECIPE, **changes}, "test")
     inputs = Inputs(random_vectors(["Which", "it"], 5), None, None, torch.device("cpu"))
     settings = replace(recipe.input, letters=0)
-    tokens = inputs.make_module(settings, None)
+    tokens = inputs.make_module(settings)
     return SquadTask(recipe.model, {}, inputs, tokens, examples, examples, recipe.batch)
 
 

@@ -5,9 +5,8 @@ import pytest
 import torch
 
 from relmo.errors import ConfigError
-from relmo.nn.blocks.tokens import InputSettings
 from relmo.tasks.chunk_tags import transitions_allowed
-from relmo.tasks.inputs import Inputs, layers_of
+from relmo.tasks.inputs import Inputs, InputSettings, make_elmo_layer
 from relmo.tasks.srl.model import AlternatingLstm, HighwayLstm, SrlModel, SrlSettings
 from relmo.tasks.static_vectors import random_vectors
 
@@ -17,10 +16,10 @@ SHORT, LONG = WORDS[:3], WORDS * 2
 
 
 def make(elmo=None, place="both", device="cpu", **changes):
-    layers = None if elmo is None else layers_of(elmo)
-    inputs = Inputs(random_vectors(WORDS, 6), None, layers, torch.device(device))
-    shape = None if elmo is None else (elmo.config.num_layers, elmo.config.width)
-    tokens = inputs.make_module(InputSettings(place=place), shape)
+    read = InputSettings(place=place)
+    layer = None if elmo is None else make_elmo_layer(elmo, read)
+    inputs = Inputs(random_vectors(WORDS, 6), None, layer, torch.device(device))
+    tokens = inputs.make_module(read)
     settings = SrlSettings(**{"cell_width": 8, "num_layers": 3, "mark_width": 4, **changes})
     torch.manual_seed(0)
     return inputs, SrlModel(settings, tokens, TAGS).eval().to(device)

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from relmo.errors import ConfigError, TextError
-from relmo.tasks.run import load_task, load_task_recipe, read_parts
+from relmo.tasks.registry import read_parts
+from relmo.tasks.run import load_task, load_task_recipe
 from relmo.tasks.sst.data import LabelledText
 from relmo.tasks.sst.task import SstPhrasesTask, SstTask, binary_accuracy
 from tests.support.toy_tasks import TOYS, Rng, opinion, train_toy, tree
@@ -213,7 +214,7 @@ def test_a_part_without_any_label_of_the_training_part_is_named(tmp_path, part):
         labels = ("good", "bad") if name != part else ("Good", "Bad")
         (tmp_path / f"{name}.csv").write_text("text,label\na,{}\nb,{}\n".format(*labels))
     with pytest.raises(
-        TextError, match=rf"{part}\.csv: none of its labels \('Bad', 'Good'\) is one"
+        TextError, match=rf"{part}\.csv: none of its labels \('Bad', 'Good'\) occurs"
     ):
         read_parts("sst", tmp_path)
     (tmp_path / f"{part}.csv").write_text("text,label\na,good\nb,Bad\n")  # some are

@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relmo.tasks.places import describe_span, documents_of_lines, sentences_of_lines
+from relmo.tasks.plain_text import describe_span, documents_of_lines, sentences_of_lines
 
 LINES = ["  Ada wrote. Mr. Sol can't  sing!", "", "«Où est Zoë?» 😀 she asked."]
 
