@@ -37,11 +37,6 @@ class Occurrence:
     """The sentence."""
     position: int
 
-    @property
-    def word(self) -> str:
-        """The word as it is written there."""
-        return self.words[self.position]
-
 
 def find_position(words: Sequence[str], word: str) -> int:
     """The first position of a word in a sentence: as written, else ignoring case."""
