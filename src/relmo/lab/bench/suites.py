@@ -37,7 +37,7 @@ LENGTH = 25
 """Words of a sentence where its length does not vary."""
 BATCH_TOKENS = (8192, 65536, 131072)
 GPU_SENTENCES = 20_000
-TRAIN_SENTENCES = 64
+TRAIN_SENTENCES = 32
 QUERY_WORDS = 7
 
 Row = dict[str, Any]
