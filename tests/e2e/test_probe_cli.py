@@ -88,3 +88,14 @@ def test_neighbors_say_that_the_word_does_not_occur(run, model, tmp_path):
     found = run(*NEIGHBORS, "--corpus", tmp_path / "text.txt", "--model", model)
     assert found.returncode == 0, found.stderr
     assert b"'play' is in no other sentence of " in found.stderr
+
+
+def test_neighbors_by_a_layer_are_told_by_number_or_name(run, model, tmp_path):
+    (tmp_path / "text.txt").write_text("They play here .\n")
+    call = (*NEIGHBORS, "--corpus", tmp_path / "text.txt", "--model", model, "--json", "--layer")
+    by_number, by_name = (json.loads(run(*call, layer).stdout) for layer in ("2", "top"))
+    assert (by_number.pop("layer"), by_name.pop("layer")) == (2, "top")
+    assert by_number == by_name
+    wrong = run(*call, "7")
+    assert wrong.returncode == 2
+    assert b"unknown layers 7; choose 'mean', 'top'" in wrong.stderr

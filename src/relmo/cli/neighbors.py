@@ -24,7 +24,8 @@ Corpus = Annotated[
 ]
 Count = Annotated[int, typer.Option("-k", "--count", min=1, help="Number of neighbors.")]
 Layer = Annotated[
-    int | None, typer.Option(help="Compare vectors of this layer; sense vectors if omitted.")
+    str | None,
+    typer.Option(help="Layer to compare by: a number, top or mean; sense vectors if omitted."),
 ]
 AnyWord = Annotated[
     bool, typer.Option(help="Compare with all words of the corpus, by the top layer.")
@@ -53,19 +54,20 @@ def neighbors(
         nearest_words,
     )
     from relmo.lab.probes.run import check_output
+    from relmo.layers import parse_layers
     from relmo.text.documents import find_files, read_documents
     from relmo.train.run import write_record
 
     check_output(output)
     elmo = Elmo.from_pretrained(model)
-    layer = compared_layer(elmo, layer, any_word)
+    chosen = compared_layer(elmo, None if layer is None else parse_layers(layer), any_word)
     words = [token.text for token in elmo.tokens(sentence)]
     position = find_position(words, word)
     files = find_files([corpus])
     lines = [line for path in files for document in read_documents(path) for line in document]
     sentences = elmo.sentences(lines)
     found = nearest_occurrences(
-        elmo, words, position, sentences, layer=layer, count=count, any_word=any_word
+        elmo, words, position, sentences, layer=chosen, count=count, any_word=any_word
     )
     if not found:
         note(
@@ -83,17 +85,17 @@ def neighbors(
             "elmo": {"name": elmo.config.name, "fingerprint": elmo.fingerprint()},
             "word": word,
             "sentence": " ".join(words),
-            "layer": layer,
+            "layer": chosen,
             "data": {"files": {path.name: sha256(path) for path in files}, "any_word": any_word},
             "results": result,
         }
         make_folder(output)
         write_record(output / "run.json", record)
     if as_json:
-        say({"word": word, "sentence": " ".join(words), "layer": layer, **result}, as_json=True)
+        say({"word": word, "sentence": " ".join(words), "layer": chosen, **result}, as_json=True)
         return
     console = Console(soft_wrap=True, highlight=False)
-    by = "sense vectors" if layer is None else f"layer {layer}"
+    by = "sense vectors" if chosen is None else f"layer {chosen}"
     table = Table("cosine", f"{word!r} in context, by {by}", title_justify="left")
     marks = "{}" if console.is_terminal else "[{}]"  # bold text needs a terminal
     for occurrence in found:

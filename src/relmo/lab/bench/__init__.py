@@ -1,1 +1,1 @@
-"""How fast this machine embeds, by part and beside the peers: begin with `run.py`."""
+"""How fast relmo runs on this machine, by part and beside its peers: begin with `embedding.py`."""

@@ -83,6 +83,7 @@ def bench_embedding(settings: BenchSettings, say: Callable[[str], None]) -> dict
     }
     first = elmos[settings.precisions[0]]
     sentences = load_sentences(settings.text, first)
+    # Everything is measured again in each round, so that a busy moment affects all alike.
     meter, book = RateMeter(first.config.lstm), SpeedBook()
     parts: dict[Precision, list[list[float]]] = defaultdict(list)
     with ExitStack() as stack:
@@ -102,7 +103,7 @@ def bench_embedding(settings: BenchSettings, say: Callable[[str], None]) -> dict
                 for peer in peers:
                     if (taken := peer.seconds(case.calls)) is not None:
                         book.add(peer.name, "none", case, taken)
-            if number == 0:
+            if number == 0:  # caches and CPU clock had not settled yet
                 book.clear()
                 parts.clear()
         for peer in peers:
@@ -135,7 +136,7 @@ def bench_embedding(settings: BenchSettings, say: Callable[[str], None]) -> dict
 def time_case(elmo: Elmo, case: Case, memo: Memo) -> float:
     """Seconds of all calls of a case, with the word memo cleared or knowing all words."""
     if memo == "warm":
-        elmo.runtime.memo.vectors(index_words(case.sentences).words)
+        elmo.runtime.memo.vectors(index_words(case.sentences).words)  # boundaries are words here
     seconds = 0.0
     for call in case.calls:
         if memo == "cold":
@@ -150,7 +151,7 @@ def time_parts(elmo: Elmo, sentences: Sequence[list[str]]) -> list[float]:
     text = [" ".join(words) for words in sentences]
     found = index_words(sentences)
     index, lengths = torch.from_numpy(found.index), torch.from_numpy(found.lengths)
-    elmo.runtime.memo.clear()
+    elmo.runtime.memo.clear()  # so that the CNN computes all words
     tokenizing, _ = timed(lambda: list(tokenized(text, elmo.tokenizer)))
     cnn, _ = timed(lambda: elmo.runtime.memo.vectors(found.words))  # (U, P)
     lookup, x = timed(lambda: elmo.runtime.memo.vectors(found.words)[index])  # (B, T, P)

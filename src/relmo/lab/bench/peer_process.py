@@ -75,12 +75,12 @@ class _AllenNlp:
             import_module("allennlp_standins")
         self._torch, self._library = import_module("torch"), import_module("allennlp.modules.elmo")
         self._torch.set_num_threads(threads)
-        self._torch.set_grad_enabled(False)
+        self._torch.set_grad_enabled(False)  # as a careful user would
         self.versions = {name: version(name) for name in ("allennlp", "torch")}
 
     def load(self, model: str, largest: int, precision: str) -> None:
         files = f"{model}/options.json", f"{model}/weights.hdf5"
-        self._elmo = self._library.Elmo(*files, 1).eval()
+        self._elmo = self._library.Elmo(*files, 1).eval()  # one mix, no dropout
 
     def embed(self, sentences: Sentences) -> object:
         """The LSTMs continue from the state that the last call left."""
@@ -116,7 +116,7 @@ class _TensorFlow:
         settings = self._tf.ConfigProto(
             intra_op_parallelism_threads=self._threads,
             inter_op_parallelism_threads=self._threads,
-            device_count={"GPU": 0},
+            device_count={"GPU": 0},  # the benchmark is of CPUs
         )
         self._session = self._tf.Session(config=settings)
         self._session.run(self._tf.global_variables_initializer())
@@ -158,20 +158,16 @@ def main(name: str, model: str, threads: int, largest: int, precision: str) -> N
         "peak_mb_before_loading": before,
     }
     answers.write(json.dumps(facts) + "\n")
-    for line in sys.stdin:
-        answers.write(json.dumps(answer(runner, json.loads(line))) + "\n")
-
-
-def answer(runner: Runner, request: dict[str, Any]) -> dict[str, Any]:
-    """The answer to one line."""
-    if "calls" in request:
+    for request in map(json.loads, sys.stdin):
         begin = time.perf_counter()
-        for sentences in request["calls"]:
+        for sentences in request.get("calls", ()):
             runner.embed(sentences)
-        return {"seconds": time.perf_counter() - begin}
-    if "vectors" in request:
-        return {"vectors": runner.vectors(request["vectors"])}
-    return {"peak_mb": peak_mb()}
+        found: dict[str, Any] = {"seconds": time.perf_counter() - begin}
+        if "vectors" in request:
+            found = {"vectors": runner.vectors(request["vectors"])}
+        elif "finish" in request:
+            found = {"peak_mb": peak_mb()}
+        answers.write(json.dumps(found) + "\n")
 
 
 def peak_mb() -> int:

@@ -101,7 +101,7 @@ class RunnerProcess:
     def close(self) -> None:
         """End the process."""
         if self._process is not None:
-            self._process.kill()
+            self._process.kill()  # it may be in a long call
             self._process.communicate()
             self._process = None
         self._folder.cleanup()

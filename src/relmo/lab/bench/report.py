@@ -137,7 +137,7 @@ def _peer_line(name: str, facts: Mapping[str, Any]) -> str:
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     cells = [list(map(str, row)) for row in (head, *rows)]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]  # of each column
     lines = ["| " + " | ".join(map(str.ljust, row, widths)) + " |" for row in cells]
     rule = "|" + "|".join("-" * (width + 2) for width in widths) + "|"
     return "\n".join([lines[0], rule, *lines[1:]]) + "\n"

@@ -47,7 +47,7 @@ def interleave(
     """What each task returned in every round, the warm-up dropped: a task measures itself."""
     found: dict[Label, list[Result]] = {label: [] for label in tasks}
     for number in rounds(seconds):
-        for label, task in tasks.items():
+        for label, task in tasks.items():  # round-robin: all see the same moments
             result = task()
             if number > 0:
                 found[label].append(result)

@@ -1,1 +1,1 @@
-"""What the layers know, asked with as little learning as possible: `relmo probe`."""
+"""What each layer encodes, measured with as little training as possible: `relmo probe`."""

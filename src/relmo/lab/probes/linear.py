@@ -104,7 +104,8 @@ class _Classifiers(nn.Module):
         mean = sums / len(features)
         deviation = np.sqrt(np.maximum(squares / len(features) - mean**2, 0))
         deviation[deviation < 1e-6] = 1.0  # a constant feature carries no information
-        self.mean, self.deviation = _float(mean), _float(deviation)  # (M, D)
+        self.mean = torch.from_numpy(mean).float()  # (M, D)
+        self.deviation = torch.from_numpy(deviation).float()  # (M, D)
         initial = torch.randn(D, num_labels, generator=torch.Generator().manual_seed(seed)) * 0.01
         self.weight = nn.Parameter(initial.repeat(num_strengths, 1, 1))  # (S, D, K)
         self.bias = nn.Parameter(torch.zeros(num_strengths, 1, num_labels))
@@ -152,7 +153,3 @@ def _train(
             loss.backward()
             optimizer.step()
             schedule.step()
-
-
-def _float(values: NDArray[np.float64]) -> Tensor:
-    return torch.from_numpy(values.astype(np.float32))

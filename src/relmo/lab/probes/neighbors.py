@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from relmo.elmo import Elmo
 from relmo.errors import TextError
-from relmo.layers import check_one_layer
+from relmo.layers import LayerChoice, check_one_layer
 from relmo.runtime.pooling import normalize
 
 SENTENCES_AT_ONCE = 512
@@ -37,11 +37,6 @@ class Occurrence:
     """The sentence."""
     position: int
 
-    @property
-    def word(self) -> str:
-        """The word as it is written there."""
-        return self.words[self.position]
-
 
 def find_position(words: Sequence[str], word: str) -> int:
     """The first position of a word in a sentence: as written, else ignoring case."""
@@ -52,7 +47,7 @@ def find_position(words: Sequence[str], word: str) -> int:
     raise TextError(f"{word!r} is not in the sentence; its words are {' '.join(words)!r}")
 
 
-def compared_layer(elmo: Elmo, layer: int | None, any_word: bool) -> int | None:
+def compared_layer(elmo: Elmo, layer: LayerChoice | None, any_word: bool) -> LayerChoice | None:
     """The layer to compare by: the given one, else the top one for any word, None for one word."""
     if layer is not None:
         check_one_layer(layer, elmo.config.num_layers)
@@ -65,7 +60,7 @@ def nearest_occurrences(
     position: int,
     corpus: Iterable[Sequence[str]],
     *,
-    layer: int | None = None,
+    layer: LayerChoice | None = None,
     count: int = 10,
     any_word: bool = False,
 ) -> list[Occurrence]:
@@ -106,7 +101,7 @@ def nearest_occurrences(
 
 
 def _vectors(
-    elmo: Elmo, sentences: Iterable[list[str]], layer: int | None
+    elmo: Elmo, sentences: Iterable[list[str]], layer: LayerChoice | None
 ) -> Iterator[NDArray[np.floating[Any]]]:
     """Vectors (T, D) of each sentence, of a layer or, for None, sense vectors."""
     if layer is not None:

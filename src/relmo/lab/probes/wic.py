@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,16 +26,6 @@ POSITIONS = re.compile(r"(\d+)-(\d+)")
 ANSWERS = {"T": True, "F": False}
 
 
-@dataclass(frozen=True, slots=True)
-class WordPair:
-    """A word in two sentences."""
-
-    sentences: tuple[ProbeWords, ProbeWords]
-    positions: tuple[int, int]
-    is_same: bool
-    """Whether it has the same meaning in both."""
-
-
 def probe_wic(inputs: ProbeInputs) -> ProbeResult:
     """Accuracy on each part by each reading.
 
@@ -48,8 +37,8 @@ def probe_wic(inputs: ProbeInputs) -> ProbeResult:
         part: [need_file(inputs.data, f"{part}.{kind}.txt") for kind in kinds] for part in PARTS
     }
     pairs = {part: read_pairs(*found) for part, found in files.items()}
-    gold = {part: np.array([pair.is_same for pair in found]) for part, found in pairs.items()}
-    texts = {part: _text(found) for part, found in pairs.items()}
+    texts = {part: text for part, (text, _) in pairs.items()}
+    gold = {part: is_same for part, (_, is_same) in pairs.items()}
     tables = inputs.tables(texts)
     vectors_of = dict(each_reading(tables))
     vectors_of[SENSES] = {
@@ -62,7 +51,7 @@ def probe_wic(inputs: ProbeInputs) -> ProbeResult:
         accuracies, rules[reading] = score_pairs(found, gold)
         for part, accuracy in accuracies.items():
             scores[f"{part}_accuracy_{reading}"] = round(accuracy, 4)
-    counts = {part: {"pairs": len(found)} for part, found in pairs.items()}
+    counts = {part: {"pairs": len(is_same)} for part, is_same in gold.items()}
     used = [path for found in files.values() for path in found]
     return ProbeResult(inputs.describe(counts, used), {"rules": rules}, scores)
 
@@ -90,8 +79,8 @@ def score_pairs(
     return best
 
 
-def read_pairs(data: Path, gold: Path) -> list[WordPair]:
-    """The pairs of one part."""
+def read_pairs(data: Path, gold: Path) -> tuple[ProbeText, NDArray[np.bool_]]:
+    """One part: sentences, those of a pair adjacent, with the word's span; which pairs are same."""
     lines = list(numbered_lines(data))
     answers = list(numbered_lines(gold))
     for number, line in answers:
@@ -102,10 +91,9 @@ def read_pairs(data: Path, gold: Path) -> list[WordPair]:
         count = min(len(lines), len(answers))
         reason = f"the file ends after {count} lines; expected as many as in {longer.name}"
         raise DataError(shorter, count + 1, reason)
-    return [
-        _parse_pair(data, number, line, ANSWERS[answer.strip()])
-        for (number, line), (_, answer) in zip(lines, answers, strict=True)
-    ]
+    found = [pair for number, line in lines for pair in _parse_pair(data, number, line)]
+    text = [words for words, _ in found], [[(place, place + 1)] for _, place in found]
+    return text, np.array([ANSWERS[line.strip()] for _, line in answers])
 
 
 def best_threshold(values: NDArray[np.floating], gold: NDArray[np.bool_]) -> float:
@@ -129,7 +117,8 @@ def cosine(one: Vectors, other: Vectors) -> Vectors:
     return products.round(6)  # the same vector twice gives exactly 1, whatever its last bits
 
 
-def _parse_pair(path: Path, number: int, line: str, is_same: bool) -> WordPair:
+def _parse_pair(path: Path, number: int, line: str) -> list[tuple[ProbeWords, int]]:
+    """Both sentences of a line, with the position of the word in each."""
     cells = line.split("\t")
     if len(cells) != COLUMNS:
         reason = f"expected {COLUMNS} tab-separated columns, got {len(cells)}"
@@ -137,14 +126,8 @@ def _parse_pair(path: Path, number: int, line: str, is_same: bool) -> WordPair:
     positions = POSITIONS.fullmatch(cells[2].strip())
     if positions is None:
         raise DataError(path, number, f"expected two positions such as 2-5, got {cells[2]!r}")
-    first, second = int(positions[1]), int(positions[2])
-    sentences = tuple(cells[3].split()), tuple(cells[4].split())
-    if first >= len(sentences[0]) or second >= len(sentences[1]):
+    sentences = [tuple(cell.split()) for cell in cells[3:]]
+    pair = list(zip(sentences, map(int, positions.groups()), strict=True))
+    if any(place >= len(words) for words, place in pair):
         raise DataError(path, number, f"position {cells[2]} is past the end of its sentence")
-    return WordPair(sentences, (first, second), is_same)
-
-
-def _text(pairs: list[WordPair]) -> ProbeText:
-    """All sentences, those of a pair adjacent, and the word's span in each."""
-    sentences = [sentence for pair in pairs for sentence in pair.sentences]
-    return sentences, [[(place, place + 1)] for pair in pairs for place in pair.positions]
+    return pair

@@ -44,7 +44,7 @@ def test_occurrences_are_those_that_cosines_by_hand_give(tiny, layer, monkeypatc
         assert occurrence.cosine == pytest.approx(
             by_hand[occurrence.words, occurrence.position], abs=1e-5
         )
-        assert occurrence.word.lower() == "play"
+        assert occurrence.words[occurrence.position].lower() == "play"
     assert [o.cosine for o in found] == sorted((o.cosine for o in found), reverse=True)
 
 

@@ -37,10 +37,11 @@ def test_cosine_of_equal_opposed_and_zero_vectors():
 
 def test_pairs_are_read_with_their_answers(tmp_path):
     folder = write_wic(tmp_path) / "dev"
-    pairs = read_pairs(folder / "dev.data.txt", folder / "dev.gold.txt")
-    assert [pair.is_same for pair in pairs] == [True, False, True, False]
-    assert pairs[0].sentences[0] == ("the", "bank", "of", "a", "river")
-    assert pairs[0].positions == (1, 1)
+    (sentences, spans), is_same = read_pairs(folder / "dev.data.txt", folder / "dev.gold.txt")
+    assert is_same.tolist() == [True, False, True, False]
+    assert sentences[0] == ("the", "bank", "of", "a", "river")
+    assert sentences[3] == ("the", "bank", "lends", ".")
+    assert spans == [[(1, 2)]] * 8
 
 
 @pytest.mark.parametrize(
