@@ -14,9 +14,11 @@ SURFACE = [
     "LstmConfig",
     "RelmoError",
     "ScalarMix",
+    "SemanticIndex",
     "Token",
     "WordTableConfig",
     "__version__",
+    "errors",
 ]
 
 
@@ -48,3 +50,23 @@ def test_everything_public_costs_under_150_ms_beyond_torch():
         for _ in range(3)
     ]
     assert min(float(run.stdout) for run in runs) < 0.150
+
+
+def test_importing_changes_no_environment_variable():
+    code = (
+        "import os; before = dict(os.environ); import relmo;"
+        "from relmo import Elmo, ElmoLayer, SemanticIndex, errors; import relmo.runtime.runtime;"
+        "print(dict(os.environ) == before)"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "True"
+
+
+def test_elmo_shows_what_it_is_for():
+    """Public names of Elmo: a change of them is a decision."""
+    methods = {name for name in vars(relmo.Elmo) if not name.startswith("_")}
+    assert methods == {
+        "from_pretrained", "untrained", "save_pretrained", "fingerprint", "to",
+        "device", "precision", "has_lm", "lm",
+        "tokens", "sentences", "embed", "embed_stream", "sense_vectors", "read", "encode",
+    }  # fmt: skip

@@ -6,28 +6,17 @@ Names are loaded on first use, so that `import relmo` stays instant: read `relmo
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 if TYPE_CHECKING:
+    from relmo import errors
     from relmo.config import CharCnnConfig, ElmoConfig, LstmConfig, WordTableConfig
     from relmo.elmo import Elmo
     from relmo.elmo_layer import ElmoLayer
     from relmo.errors import RelmoError
     from relmo.nn.scalar_mix import ScalarMix
+    from relmo.search.index import SemanticIndex
     from relmo.types import Layers, Token
-
-_HOME = {
-    "CharCnnConfig": "relmo.config",
-    "Elmo": "relmo.elmo",
-    "ElmoConfig": "relmo.config",
-    "ElmoLayer": "relmo.elmo_layer",
-    "Layers": "relmo.types",
-    "LstmConfig": "relmo.config",
-    "RelmoError": "relmo.errors",
-    "ScalarMix": "relmo.nn.scalar_mix",
-    "Token": "relmo.types",
-    "WordTableConfig": "relmo.config",
-}
 
 __all__ = [
     "CharCnnConfig",
@@ -38,13 +27,31 @@ __all__ = [
     "LstmConfig",
     "RelmoError",
     "ScalarMix",
+    "SemanticIndex",
     "Token",
     "WordTableConfig",
     "__version__",
+    "errors",
 ]
+
+_HOME = {
+    "CharCnnConfig": "relmo.config",
+    "Elmo": "relmo.elmo",
+    "ElmoConfig": "relmo.config",
+    "ElmoLayer": "relmo.elmo_layer",
+    "Layers": "relmo.types",
+    "LstmConfig": "relmo.config",
+    "RelmoError": "relmo.errors",
+    "ScalarMix": "relmo.nn.scalar_mix",
+    "SemanticIndex": "relmo.search.index",
+    "Token": "relmo.types",
+    "WordTableConfig": "relmo.config",
+}
 
 
 def __getattr__(name: str) -> object:
+    if name == "errors":
+        return import_module("relmo.errors")
     if name not in _HOME:
         raise AttributeError(f"module 'relmo' has no attribute {name!r}")
     value = getattr(import_module(_HOME[name]), name)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 import types
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cache
@@ -346,3 +346,10 @@ def check_keys(values: Mapping[str, Any], known: set[str], where: str) -> None:
         near = get_close_matches(key, known, 1)
         hint = f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(sorted(known))}"
         raise ConfigError(f"{where}: unknown key {key!r}{hint}")
+
+
+def check_choice(what: str, value: object, choices: Iterable[str]) -> None:
+    """Raise ConfigError unless the value is one of the choices."""
+    known = tuple(choices)
+    if value not in known:
+        raise ConfigError(f"unknown {what} {value!r}; choose {', '.join(known)}")

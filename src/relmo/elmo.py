@@ -18,14 +18,14 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Literal, Self, cast, overload
+from typing import Literal, Self, TypedDict, Unpack, cast, get_args, overload
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from relmo.config import ElmoConfig, Start
+from relmo.config import ElmoConfig, Start, check_choice
 from relmo.errors import ConfigError, TextError
 from relmo.kernels.cpu_products import Precision
 from relmo.language_model import LanguageModel
@@ -40,12 +40,11 @@ from relmo.layers import (
 from relmo.nn.bilm import BiLM, initialize
 from relmo.nn.lm_head import LmHead
 from relmo.progress import progress
-from relmo.runtime.pooling import Pooling, check_pooling, normalize, pool
+from relmo.runtime.pooling import Pooling, normalize, pool
 from relmo.runtime.runtime import (
     AnyVectors,
     PrecisionChoice,
     Runtime,
-    check_dtype,
     check_precision,
     unpack_layers,
 )
@@ -60,6 +59,25 @@ from relmo.weights.tensors import ModelFiles, Storage, build_bilm, tensors_of
 HalfVectors = NDArray[np.float16]
 NOT_SHAPING = ("name", "licence", "training", "official")
 """Settings that change no vector."""
+
+
+class EmbedOptions(TypedDict, total=False):
+    """Arguments of `Elmo.embed` besides the dtype, which decides the type of its result."""
+
+    layers: LayerChoice
+    batch_tokens: int | None
+    show_progress_bar: bool
+
+
+class EncodeOptions(TypedDict, total=False):
+    """Likewise of `Elmo.encode`, besides what it converts to."""
+
+    layers: OneLayer | None
+    pooling: Pooling
+    batch_size: int
+    normalize_embeddings: bool
+    show_progress_bar: bool | None
+    layer: OneLayer | None
 
 
 class Elmo:
@@ -110,7 +128,9 @@ class Elmo:
         files = read_model(name)
         bilm = build_bilm(files)
         if start is not None:
-            bilm.start = _checked_start(start, files.config)
+            known = ("zero", "stored") if files.config.has_start_state else ("zero",)
+            check_choice("start", start, known)
+            bilm.start = start
         elmo = cls(bilm, files.lexicon, files.lm_head)
         elmo.to(device if device is not None else _best_device())
         elmo.runtime.fast.use_precision(precision)
@@ -221,10 +241,8 @@ class Elmo:
         self,
         sentences: Iterable[Sentence],
         *,
-        layers: LayerChoice = "all",
         dtype: Literal["float32"] = "float32",
-        batch_tokens: int | None = None,
-        show_progress_bar: bool = False,
+        **options: Unpack[EmbedOptions],
     ) -> list[Vectors]: ...
 
     @overload
@@ -232,10 +250,8 @@ class Elmo:
         self,
         sentences: Iterable[Sentence],
         *,
-        layers: LayerChoice = "all",
         dtype: Literal["float16"],
-        batch_tokens: int | None = None,
-        show_progress_bar: bool = False,
+        **options: Unpack[EmbedOptions],
     ) -> list[HalfVectors]: ...
 
     def embed(
@@ -259,30 +275,8 @@ class Elmo:
         """
         check_sentences(sentences)
         items = list(sentences)
-        stream = self._stream(items, layers, dtype, batch_tokens)
+        stream = self.embed_stream(items, layers=layers, dtype=dtype, batch_tokens=batch_tokens)
         return _collect(stream, len(items), show_progress_bar)
-
-    @overload
-    def embed_stream(
-        self,
-        sentences: Iterable[Sentence],
-        *,
-        layers: LayerChoice = "all",
-        dtype: Literal["float32"] = "float32",
-        batch_tokens: int | None = None,
-        batch_sentences: int | None = None,
-    ) -> Iterator[Vectors]: ...
-
-    @overload
-    def embed_stream(
-        self,
-        sentences: Iterable[Sentence],
-        *,
-        layers: LayerChoice = "all",
-        dtype: Literal["float16"],
-        batch_tokens: int | None = None,
-        batch_sentences: int | None = None,
-    ) -> Iterator[HalfVectors]: ...
 
     def embed_stream(
         self,
@@ -292,20 +286,10 @@ class Elmo:
         dtype: VectorDtype = "float32",
         batch_tokens: int | None = None,
         batch_sentences: int | None = None,
-    ) -> Iterator[Vectors] | Iterator[HalfVectors]:
-        """Like `embed`, lazily: a window of sentences at a time is held, and results keep order."""
-        return self._stream(sentences, layers, dtype, batch_tokens, batch_sentences)
-
-    def _stream(
-        self,
-        sentences: Iterable[Sentence],
-        layers: LayerChoice,
-        dtype: VectorDtype,
-        batch_tokens: int | None,
-        batch_sentences: int | None = None,
     ) -> Iterator[AnyVectors]:
+        """Like `embed`, lazily: a window of sentences at a time is held, and results keep order."""
         check_layers(layers, self.num_layers)
-        check_dtype(dtype)
+        check_choice("dtype", dtype, get_args(VectorDtype))
         choose = partial(choose_layers, layers=layers)
         words = tokenized(sentences, self.tokenizer)
         return self.runtime.stream(words, choose, dtype, batch_tokens, batch_sentences)
@@ -324,7 +308,7 @@ class Elmo:
         are those of `embed`.
         """
         check_sentences(sentences)
-        check_dtype(dtype)
+        check_choice("dtype", dtype, get_args(VectorDtype))
         items = list(sentences)
         words = tokenized(items, self.tokenizer)
         stream = self.runtime.stream(words, sense_vectors, dtype, batch_tokens)
@@ -347,14 +331,9 @@ class Elmo:
         self,
         texts: str | Sequence[str],
         *,
-        layers: OneLayer | None = None,
-        pooling: Pooling = "mean",
-        batch_size: int = 32,
-        normalize_embeddings: bool = False,
-        show_progress_bar: bool | None = None,
         convert_to_numpy: Literal[True] = True,
         convert_to_tensor: Literal[False] = False,
-        layer: OneLayer | None = None,
+        **options: Unpack[EncodeOptions],
     ) -> Vectors: ...
 
     @overload
@@ -362,14 +341,9 @@ class Elmo:
         self,
         texts: str | Sequence[str],
         *,
-        layers: OneLayer | None = None,
-        pooling: Pooling = "mean",
-        batch_size: int = 32,
-        normalize_embeddings: bool = False,
-        show_progress_bar: bool | None = None,
         convert_to_numpy: bool = True,
         convert_to_tensor: Literal[True],
-        layer: OneLayer | None = None,
+        **options: Unpack[EncodeOptions],
     ) -> Tensor: ...
 
     @overload
@@ -377,14 +351,9 @@ class Elmo:
         self,
         texts: str | Sequence[str],
         *,
-        layers: OneLayer | None = None,
-        pooling: Pooling = "mean",
-        batch_size: int = 32,
-        normalize_embeddings: bool = False,
-        show_progress_bar: bool | None = None,
         convert_to_numpy: bool,
         convert_to_tensor: bool = False,
-        layer: OneLayer | None = None,
+        **options: Unpack[EncodeOptions],
     ) -> Vectors | Tensor | list[Tensor]: ...
 
     def encode(
@@ -420,7 +389,7 @@ class Elmo:
             raise ConfigError("give layers or layer, not both: they mean the same")
         choice: OneLayer = next((c for c in (layers, layer) if c is not None), "mean")
         check_one_layer(choice, self.num_layers)
-        check_pooling(pooling)
+        check_choice("pooling", pooling, get_args(Pooling))
         many = [texts] if isinstance(texts, str) else list(texts)
         parts = [_sentences_of(text, number) for number, text in enumerate(many)]
         sentences = [sentence for text in parts for sentence in text]
@@ -451,13 +420,6 @@ def _sentences_of(text: str, number: int) -> list[str]:
             f"embed"
         )
     return [text[start:end] for start, end in split_sentences(text)]
-
-
-def _checked_start(start: Start, config: ElmoConfig) -> Start:
-    known = ("zero", "stored") if config.has_start_state else ("zero",)
-    if start not in known:
-        raise ConfigError(f"unknown start {start!r}; this model has {' and '.join(known)}")
-    return start
 
 
 def _best_device() -> torch.device:

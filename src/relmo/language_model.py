@@ -21,6 +21,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from relmo.config import check_choice
 from relmo.errors import ConfigError, TextError
 from relmo.kernels.device import to_device
 from relmo.kernels.packing import pack
@@ -106,8 +107,7 @@ class LanguageModel:
 
         Empty sentences are skipped, and so are boundary markers among the words.
         """
-        if start not in get_args(ScoreStart):
-            raise ConfigError(f"unknown start {start!r}; choose {', '.join(get_args(ScoreStart))}")
+        check_choice("start", start, get_args(ScoreStart))
         if start == "stored" and not self.bilm.config.has_start_state:
             raise ConfigError("this model has no stored start state; choose 'zero' or 'carried'")
         texts, scorer = self._numbered(map(_without_boundaries, documents))

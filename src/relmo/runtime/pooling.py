@@ -6,7 +6,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from relmo.errors import ConfigError
+from relmo.config import check_choice
 from relmo.types import Vectors
 
 Pooling = Literal["mean", "max", "first", "last"]
@@ -20,7 +20,7 @@ def pool(tokens: Vectors, how: Pooling, weights: Vectors | None = None) -> Vecto
         how: the kind of pooling.
         weights: (T,) ≥ 0, one per token, for a weighted mean.
     """
-    check_pooling(how)
+    check_choice("pooling", how, get_args(Pooling))
     if len(tokens) == 0:
         return np.zeros(tokens.shape[1], dtype=np.float32)
     if weights is not None:
@@ -33,12 +33,6 @@ def pool(tokens: Vectors, how: Pooling, weights: Vectors | None = None) -> Vecto
     else:
         pooled = tokens[0 if how == "first" else -1]
     return np.asarray(pooled, dtype=np.float32)
-
-
-def check_pooling(how: str) -> None:
-    """Raise ConfigError for an unknown kind of pooling."""
-    if how not in get_args(Pooling):
-        raise ConfigError(f"unknown pooling {how!r}; choose one of {', '.join(get_args(Pooling))}")
 
 
 def normalize(vectors: Vectors) -> Vectors:

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from relmo.config import CharCnnConfig
+from relmo.config import CharCnnConfig, check_choice
 from relmo.errors import ConfigError, TextError
 from relmo.kernels.cpu_products import Precision, avoid_hidden_tiles, has_bfloat16
 from relmo.kernels.device import begin_host_copy, to_device, uses_fast_kernels
@@ -45,15 +45,7 @@ AnyVectors = NDArray[Any]
 
 def check_precision(precision: str) -> None:
     """Raise ConfigError for an unknown precision."""
-    known = (*get_args(Precision), "auto")
-    if precision not in known:
-        raise ConfigError(f"unknown precision {precision!r}; choose {', '.join(known)}")
-
-
-def check_dtype(dtype: str) -> None:
-    """Raise ConfigError for a dtype that vectors do not come in."""
-    if dtype not in get_args(VectorDtype):
-        raise ConfigError(f"unknown dtype {dtype!r}; choose {', '.join(get_args(VectorDtype))}")
+    check_choice("precision", precision, (*get_args(Precision), "auto"))
 
 
 class FastBiLM:
