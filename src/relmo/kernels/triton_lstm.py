@@ -26,6 +26,8 @@ from relmo.kernels.packing import StepRows
 from relmo.kernels.reference import LstmWeights
 
 BLOCK = 1024
+PIECES, MANY_ROWS = 32, 256
+"""Pieces of a long float32 product, up to so many rows."""
 
 
 @on_its_device
@@ -182,7 +184,7 @@ class _PairedLstm(torch.autograd.Function):
         for t in reversed(range(T)):
             d_h = d_hs[:, t]
             if t < T - 1:
-                d_h.baddbmm_(d_gates[:, t + 1], w_recurrent)
+                add_product(d_h, d_gates[:, t + 1], w_recurrent)
             if output_clip is not None:
                 d_h.mul_(hs[:, t + 1].abs() < output_clip)
             torch.bmm(d_h, w_projection, out=d_m)
@@ -194,6 +196,20 @@ class _PairedLstm(torch.autograd.Function):
         d_bias = flat.sum(1, dtype=torch.float32).to(x.dtype)
         d_w_projection = torch.bmm(d_hs.view(2, T * B, P).mT, ms.view(2, T * B, H))
         return d_x, None, None, d_w_input, d_w_recurrent, d_bias, d_w_projection, None, None
+
+
+def add_product(sums: Tensor, x: Tensor, weight: Tensor) -> None:
+    """Add x (2, B, K) times weight (2, K, P) to sums (2, B, P).
+
+    A float32 product of few rows and columns with a long K would keep a few of the GPU's processors
+    busy for long, ten times as long as K in pieces; for bfloat16 cuBLAS takes pieces itself.
+    """
+    B, K, P = x.shape[1], x.shape[2], weight.shape[2]
+    if x.dtype != torch.float32 or B > MANY_ROWS or K % PIECES:
+        sums.baddbmm_(x, weight)
+        return
+    pieces = x.view(2, B, PIECES, K // PIECES).transpose(1, 2)  # (2, PIECES, B, K / PIECES)
+    sums.add_((pieces @ weight.view(2, PIECES, K // PIECES, P)).sum(1))
 
 
 def step_forward(

@@ -471,3 +471,18 @@ def all_errors() -> dict[str, dict[str, float] | dict[str, str]]:
 if __name__ == "__main__":
     torch.set_num_threads(1)
     print(json.dumps(all_errors()))  # noqa: T201
+
+
+@pytest.mark.parametrize(("rows", "width"), [(3, 64), (3, 40), (300, 64)])
+def test_a_product_in_pieces_is_the_product(rows, width):
+    """In pieces: few rows of float32 whose width has 32 equal parts; the others at once."""
+    pytest.importorskip("triton")
+    from relmo.kernels.triton_lstm import add_product
+
+    generator = torch.Generator().manual_seed(0)
+    gates = torch.randn(2, 5, rows, width, generator=generator)
+    weight = torch.randn(2, width, 6, generator=generator)
+    sums = torch.randn(2, rows, 6, generator=generator)
+    wanted = sums.double() + gates[:, 2].double() @ weight.double()
+    add_product(sums, gates[:, 2], weight)
+    torch.testing.assert_close(sums.double(), wanted, rtol=0, atol=1e-4)
