@@ -27,6 +27,7 @@ from relmo.kernels.device import to_device
 from relmo.kernels.packing import pack
 from relmo.nn.lm_head import LmHead, log_uniform
 from relmo.runtime.runtime import FastBiLM, Runtime
+from relmo.text.batches import plan_batches
 from relmo.text.characters import BEGIN_SENTENCE, END_SENTENCE
 from relmo.text.lexicon import UNKNOWN, Lexicon
 from relmo.text.tokenize import check_sentences
@@ -36,7 +37,9 @@ ScoreStart = Literal["carried", "stored", "zero"]
 TokenIds = NDArray[np.int64]
 """Ids of one document or sentence, boundaries included: 0 begins a sentence, 1 ends it."""
 BATCH_TOKENS = 16 * 8192
-"""Padded tokens scored at once."""
+"""Padded tokens of documents scored at once."""
+SCORED_TOKENS = 4096
+"""Padded tokens of sentences scored at once."""
 MAX_ROWS = 16_384
 """Texts read side by side at most: a GPU kernel starts no more."""
 SOFTMAX_ROWS = 1024
@@ -94,11 +97,14 @@ class LanguageModel:
         """Log-probabilities of each sentence's words, from the model's start state."""
         check_sentences(sentences)
         texts, scorer = self._numbered([[sentence] for sentence in sentences])
-        found = []
-        for text in texts:  # one by one: a sentence's score depends on that sentence alone
-            losses, _ = scorer.losses([text], self.bilm.start)
-            found.append(Score(-losses[0, :, 0], -losses[1, ::-1, 0]))
-        return found
+        found: dict[int, Score] = {}
+        lengths = [len(text) for text in texts]
+        for batch in plan_batches(lengths, SCORED_TOKENS):
+            losses, _ = scorer.losses([texts[i] for i in batch], self.bilm.start)  # (2, T, B)
+            for b, i in enumerate(batch):
+                forward, backward = losses[:, : lengths[i] - 1, b]
+                found[i] = Score(-forward, -backward[::-1])
+        return [found[i] for i in range(len(texts))]
 
     def perplexity(
         self, documents: Iterable[Sequence[Sequence[str]]], start: ScoreStart = "carried"
