@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from relmo.lab.probes.data import ProbeInputs, ProbeResult
-from relmo.lab.probes.layers import STATIC, each_reading, every_word
+from relmo.lab.probes.inputs import STATIC, ProbeInputs, ProbeResult, each_reading, every_word
 from relmo.lab.probes.linear import Features, Labels, LinearSettings, fit_linear
 from relmo.tasks.data_files import PARTS, Part, need_part
 from relmo.tasks.ner.data import TaggedSentence, read_conllu

@@ -14,9 +14,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from relmo.elmo import Elmo
 from relmo.errors import DataError
-from relmo.lab.probes.data import ProbeInputs, ProbeResult, need_file
-from relmo.lab.probes.layers import STATIC, ProbeText, ProbeWords, each_reading, span_sense_vectors
+from relmo.lab.probes.inputs import (
+    STATIC,
+    ProbeInputs,
+    ProbeResult,
+    ProbeText,
+    ProbeWords,
+    each_reading,
+    need_file,
+)
 from relmo.tasks.data_files import PARTS, Part, numbered_lines
 from relmo.types import Vectors
 
@@ -41,9 +49,7 @@ def probe_wic(inputs: ProbeInputs) -> ProbeResult:
     gold = {part: is_same for part, (_, is_same) in pairs.items()}
     tables = inputs.tables(texts)
     vectors_of = dict(each_reading(tables))
-    vectors_of[SENSES] = {
-        part: span_sense_vectors(inputs.elmo, *text) for part, text in texts.items()
-    }
+    vectors_of[SENSES] = {part: span_senses(inputs.elmo, text) for part, text in texts.items()}
     vectors_of[STATIC] = inputs.static(texts, tables)
     scores: dict[str, float] = {}
     rules: dict[str, Any] = {}
@@ -54,6 +60,12 @@ def probe_wic(inputs: ProbeInputs) -> ProbeResult:
     counts = {part: {"pairs": len(is_same)} for part, is_same in gold.items()}
     used = [path for found in files.values() for path in found]
     return ProbeResult(inputs.describe(counts, used), {"rules": rules}, scores)
+
+
+def span_senses(elmo: Elmo, text: ProbeText) -> Vectors:
+    """`Elmo.sense_vectors` of each span, (N, F): the mean over its words."""
+    found = zip(elmo.sense_vectors(text[0]), text[1], strict=True)
+    return np.stack([words[start:end].mean(0) for words, own in found for start, end in own])
 
 
 def score_pairs(

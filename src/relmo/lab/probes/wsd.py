@@ -7,7 +7,7 @@ computed, the `Rule`, is chosen on held-out documents of SemCor; the test sets c
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from itertools import product
@@ -19,14 +19,19 @@ from numpy.typing import NDArray
 
 from relmo.config import Count, NonNegative, Range, Settings
 from relmo.errors import ConfigError
-from relmo.lab.probes.data import ProbeInputs, ProbeResult, find_files, need_file
-from relmo.lab.probes.layers import STATIC, each_reading
+from relmo.lab.probes.inputs import (
+    STATIC,
+    ProbeInputs,
+    ProbeResult,
+    each_reading,
+    find_files,
+    need_file,
+)
 from relmo.lab.probes.wsd_data import (
     Entry,
     Instance,
     SenseSentence,
     annotated_text,
-    instances_of,
     read_senses,
     read_wordnet,
 )
@@ -126,19 +131,20 @@ class _WsdProbe:
         self, sets: Mapping[str, Sequence[SenseSentence]], wordnet: WordNet, settings: WsdSettings
     ) -> None:
         self.settings = settings
-        self.instances = {name: instances_of(found) for name, found in sets.items()}
+        self.instances = {n: [i for s in found for i in s.instances] for n, found in sets.items()}
         self.tests = {name: found for name, found in self.instances.items() if name != TRAIN}
+        self.together = [instance for asked in self.tests.values() for instance in asked]
         documents = list(dict.fromkeys(sentence.document for sentence in sets[TRAIN]))
         held_out = set(documents[settings.held_out - 1 :: settings.held_out])
-        is_dev = [s.document in held_out for s in sets[TRAIN] for i in s.instances if i.keys]
+        is_dev = [s.document in held_out for s in sets[TRAIN] for _ in s.instances]
         self.dev_rows = np.flatnonzero(is_dev).tolist()
         if not self.dev_rows:
             raise ConfigError(
                 f"{TRAIN}{DATA} contains {len(documents)} documents; every {settings.held_out}th "
                 f"is held out to choose the rule, so at least {settings.held_out} are needed"
             )
-        self.dev = [self.instances[TRAIN][row] for row in self.dev_rows]
         numbered = list(enumerate(self.instances[TRAIN]))
+        self.dev = [instance for row, instance in numbered if is_dev[row]]
         self.senses = Senses(numbered, wordnet)
         self.senses_without_dev = Senses([p for p in numbered if not is_dev[p[0]]], wordnet)
         self.scores: dict[str, float] = {}
@@ -152,42 +158,35 @@ class _WsdProbe:
         dev_f1 = [f1(self.dev, answers) for answers in tried]
         best = int(np.argmax(dev_f1))
         self.rules[reading] = {**asdict(rules[best]), "dev_f1": round(dev_f1[best], 4)}
-        chosen = [rules[best], PLAIN]
-        answers = {
-            test: disambiguate(self.senses, taught, instances, vectors[test], chosen)
-            for test, instances in self.tests.items()
-        }
-        for number, (name, on_dev) in enumerate(((reading, best), (f"plain_{reading}", 0))):
-            on_tests = {test: found[number] for test, found in answers.items()}
-            self._score(name, tried[on_dev], on_tests)
+        for name, number in ((reading, best), (f"plain_{reading}", rules.index(PLAIN))):
+            answers = {"dev": tried[number]}
+            for test, instances in self.tests.items():
+                rule, asked = [rules[number]], vectors[test]
+                (answers[test],) = disambiguate(self.senses, taught, instances, asked, rule)
+            self._score(name, answers)
 
     def score_baselines(self) -> None:
         """Score what needs no vectors: WordNet's first sense, and SemCor's most frequent one."""
         baselines = {"first_sense": Senses.first, "most_frequent": Senses.most_frequent}
         for name, answer in baselines.items():
-            dev = [answer(self.senses_without_dev, i.entry) for i in self.dev]
             tests = {t: [answer(self.senses, i.entry) for i in self.tests[t]] for t in self.tests}
-            self._score(name, dev, tests)
+            dev = [answer(self.senses_without_dev, i.entry) for i in self.dev]
+            self._score(name, {"dev": dev, **tests})
 
     def facts(self) -> dict[str, Any]:
         """The rules tried and chosen, and how many test instances training does not cover."""
-        tests = [instance for asked in self.tests.values() for instance in asked]
         return {
             **asdict(self.settings),
             "rules": self.rules,
             "dev_instances": len(self.dev),
-            "test_instances": len(tests),
-            "test_instances_unseen": sum(i.entry not in self.senses.rows for i in tests),
+            "test_instances": len(self.together),
+            "test_instances_unseen": sum(i.entry not in self.senses.rows for i in self.together),
         }
 
-    def _score(
-        self, reading: str, dev: Sequence[Answer], tests: Mapping[str, Sequence[Answer]]
-    ) -> None:
+    def _score(self, reading: str, answers: Mapping[str, Sequence[Answer]]) -> None:
         """F1 on the held-out documents, on each test set, and on all test sets together."""
-        together = [i for asked in self.tests.values() for i in asked]
-        asked = {"dev": self.dev, **self.tests, "test": together}
-        given = {"dev": dev, **tests, "test": [a for test in self.tests for a in tests[test]]}
-        for part, instances in asked.items():
+        given = {**answers, "test": [a for test in self.tests for a in answers[test]]}
+        for part, instances in {"dev": self.dev, **self.tests, "test": self.together}.items():
             self.scores[f"{part}_f1_{reading}"] = round(f1(instances, given[part]), 4)
 
 
@@ -200,7 +199,7 @@ class Senses:
             an entry unseen in training.
     """
 
-    def __init__(self, instances: Iterable[tuple[int, Instance]], wordnet: WordNet) -> None:
+    def __init__(self, instances: Sequence[tuple[int, Instance]], wordnet: WordNet) -> None:
         self.wordnet = wordnet
         found: dict[Entry, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
         for row, instance in instances:

@@ -16,7 +16,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from relmo.errors import DataError
-from relmo.lab.probes.layers import ProbeText, ProbeWords
+from relmo.lab.probes.inputs import ProbeText, ProbeWords
 from relmo.tasks.data_files import numbered_lines
 
 PARTS_OF_SPEECH = {"NOUN": "n", "VERB": "v", "ADJ": "a", "ADV": "r"}
@@ -38,29 +38,26 @@ class Instance:
     end: int
     """Positions of the first word and of the one after the last."""
     keys: tuple[str, ...] = ()
-    """The correct senses; empty if the key file lists none."""
+    """The correct senses."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class SenseSentence:
     """A sentence and its instances."""
 
     document: str
     words: ProbeWords
-    instances: tuple[Instance, ...]
+    instances: list[Instance]
 
 
 def read_senses(data: Path, keys: Path) -> list[SenseSentence]:
-    """The sentences of a data file, their instances with the keys of the key file."""
+    """The sentences of a data file; instances that the key file does not list are left out."""
     sentences = _read_sentences(data)
     gold = _read_keys(keys, {i.id for sentence in sentences for i in sentence.instances})
-    return [
-        replace(
-            sentence,
-            instances=tuple(replace(i, keys=gold.get(i.id, ())) for i in sentence.instances),
-        )
-        for sentence in sentences
-    ]
+    for sentence in sentences:
+        known = [i for i in sentence.instances if i.id in gold]
+        sentence.instances = [replace(i, keys=gold[i.id]) for i in known]
+    return sentences
 
 
 def read_wordnet(path: Path) -> dict[Entry, list[str]]:
@@ -79,14 +76,9 @@ def read_wordnet(path: Path) -> dict[Entry, list[str]]:
 
 
 def annotated_text(sentences: Sequence[SenseSentence]) -> ProbeText:
-    """The sentences' words, and the spans of the instances that have keys."""
-    spans = [[(i.start, i.end) for i in s.instances if i.keys] for s in sentences]
+    """The sentences' words, and the spans of their instances."""
+    spans = [[(i.start, i.end) for i in sentence.instances] for sentence in sentences]
     return [sentence.words for sentence in sentences], spans
-
-
-def instances_of(sentences: Sequence[SenseSentence]) -> list[Instance]:
-    """All instances that have keys, in the order of `annotated_text`."""
-    return [i for sentence in sentences for i in sentence.instances if i.keys]
 
 
 def _read_sentences(path: Path) -> list[SenseSentence]:
@@ -102,7 +94,7 @@ def _read_sentences(path: Path) -> list[SenseSentence]:
         elif event == "start" and tag == "sentence":
             words, instances = [], []
         elif event == "end" and tag == "sentence" and words is not None:
-            found.append(SenseSentence(document, tuple(words), tuple(instances)))
+            found.append(SenseSentence(document, tuple(words), instances))
             words = None
             element.clear()  # frees the memory of its words
         elif event == "start" and (tag in WORD_TAGS) != (words is not None):

@@ -3,7 +3,7 @@
 import pytest
 
 from relmo.errors import ConfigError, DataError
-from relmo.lab.probes.data import ProbeInputs
+from relmo.lab.probes.inputs import ProbeInputs
 from relmo.lab.probes.linear import LinearSettings
 from relmo.lab.probes.pos import most_frequent_tags, probe_pos
 from relmo.tasks.ner.data import TaggedSentence

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from relmo.errors import ConfigError
-from relmo.lab.probes.data import ProbeInputs
+from relmo.lab.probes.inputs import ProbeInputs
 from relmo.lab.probes.wsd import (
     PLAIN,
     Rule,

@@ -3,7 +3,7 @@
 import pytest
 
 from relmo.errors import DataError
-from relmo.lab.probes.wsd_data import annotated_text, instances_of, read_senses, read_wordnet
+from relmo.lab.probes.wsd_data import annotated_text, read_senses, read_wordnet
 from tests.support.toy_probes import WORDNET, sense_xml, write_set
 
 
@@ -28,7 +28,7 @@ def test_words_instances_and_several_keys_are_read(read):
 
 def test_an_instance_without_a_key_is_left_out(read):
     found = read(sense_xml("a/a/NOUN/i1 b/b/ADV/i2", "c/c/ADJ/i3"), "i2 b%4:02:00::\n")
-    assert [i.id for i in instances_of(found)] == ["i2"]
+    assert [i.id for sentence in found for i in sentence.instances] == ["i2"]
     assert annotated_text(found) == ([("a", "b"), ("c",)], [[(1, 2)], []])
 
 
