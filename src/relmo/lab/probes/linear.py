@@ -96,13 +96,9 @@ class _Classifiers(nn.Module):
     def __init__(self, features: Features, num_labels: int, num_strengths: int, seed: int) -> None:
         super().__init__()
         _, M, D = features.shape
-        sums, squares = np.zeros((M, D)), np.zeros((M, D))
-        for rows in np.array_split(features, max(1, len(features) // PREDICT_ROWS)):
-            values = rows.astype(np.float64)
-            sums += values.sum(0)
-            squares += (values**2).sum(0)
-        mean = sums / len(features)
-        deviation = np.sqrt(np.maximum(squares / len(features) - mean**2, 0))
+        mean = features.mean(0, dtype=np.float64)  # accumulates in float64, without a copy
+        squares = np.einsum("nmd,nmd->md", features, features, dtype=np.float64) / len(features)
+        deviation = np.sqrt(np.maximum(squares - mean**2, 0))
         deviation[deviation < 1e-6] = 1.0  # a constant feature carries no information
         self.mean = torch.from_numpy(mean).float()  # (M, D)
         self.deviation = torch.from_numpy(deviation).float()  # (M, D)

@@ -30,22 +30,13 @@ class Family:
     variants: Mapping[str, Group]
 
 
-def table_2(records: Records) -> page.Section:
-    """Layer weighting."""
-    return _section(records, "layers", ("input.layers", "input.l2"))
-
-
-def table_3(records: Records) -> page.Section:
-    """Placement."""
-    return _section(records, "places", ("input.place",))
-
-
-def _section(records: Records, name: str, keys: Sequence[str]) -> page.Section:
-    """A comparison of runs that differ only in some settings."""
-    families = find_families(records, keys)
-    blocks: list[page.Block] = [_table(records, TEXTS[name], families)] if families else []
+def compare_settings(records: Records, name: str) -> page.Section:
+    """Runs that differ only in some settings: `layers` is Table 2, `places` Table 3."""
+    texts = TEXTS[name]
+    families = find_families(records, texts["settings"])
+    blocks: list[page.Block] = [_table(records, texts, families)] if families else []
     blocks += (claim for family in families for claim in _claims(records, family))
-    return records.section(name, blocks, _gaps(records, TEXTS[name], families))
+    return records.section(name, blocks, _gaps(records, texts, families))
 
 
 def find_families(records: Records, keys: Sequence[str]) -> list[Family]:

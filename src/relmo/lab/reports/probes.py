@@ -141,28 +141,14 @@ def find_probes(records: Records, task: str) -> list[Probe]:
     return probes
 
 
-def table_5(records: Records) -> page.Section:
-    """Word senses."""
-    return _section(records, "senses", "wsd")
-
-
-def table_6(records: Records) -> page.Section:
-    """Parts of speech."""
-    return _section(records, "tags", "pos")
-
-
-def word_in_context(records: Records) -> page.Section:
-    """Does a word have the same meaning in two sentences?"""
-    return _section(records, "wic", "wic")
-
-
-def _section(records: Records, name: str, probe_name: str) -> page.Section:
-    """Figure, tables and claims of a probe."""
-    texts, probes = TEXTS[name], find_probes(records, f"probe-{probe_name}")
+def scores_by_layer(records: Records, name: str) -> page.Section:
+    """Scores of a probe: `senses` is Table 5, `tags` Table 6, `wic` Word-in-Context."""
+    texts = TEXTS[name]
+    probes = find_probes(records, f"probe-{texts['probe']}")
     blocks: list[page.Block] = [_table(texts, probe) for probe in probes]
     if probes and "layers" in texts:
         blocks.insert(0, _figure(records, texts, probes))
-        blocks += (claim for probe in probes for claim in _claims(records, probe, probe_name))
+        blocks += (claim for probe in probes for claim in _claims(records, probe, texts["probe"]))
     missing = records.absent(texts["record"], {probe.model for probe in probes})
     return records.section(name, blocks, missing, rules=_rules(probes))
 
