@@ -69,13 +69,9 @@ class SpeedSeries:
         """Of all calls of a round."""
         return [seconds for _, seconds in self.rounds]
 
-    def rates(self) -> list[float]:
-        """Tokens per second."""
-        return [case.tokens / seconds for case, seconds in self.rounds]
-
     def to_dict(self) -> dict[str, Any]:
         """As JSON."""
-        rates = sorted(self.rates())
+        rates = sorted(case.tokens / seconds for case, seconds in self.rounds)
         per_call = [seconds / len(case.calls) for case, seconds in self.rounds]
         return {
             "who": self.who,
