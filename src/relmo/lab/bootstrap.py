@@ -10,8 +10,7 @@ computed as on the real documents, not averaged.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +22,7 @@ AT_ONCE = 500
 """Draws that are scored at a time, which limits memory."""
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(NamedTuple):
     """Two systems on the same documents."""
 
     first: float

@@ -27,7 +27,7 @@ from relmo.lab.bench.floor import RateMeter, fraction_of_floor, lstm_flops, word
 from relmo.lab.bench.peers import measure_fresh, parse_peer, start_peers
 from relmo.lab.bench.report import describe_machine
 from relmo.lab.bench.sentences import Case, cases_of_round, load_sentences, take
-from relmo.lab.bench.timing import Memo, OtherPrograms, SpeedBook, rounds, speed_ratios, timed
+from relmo.lab.bench.timing import Memo, SpeedBook, rounds, speed_ratios, timed, watch_others
 from relmo.runtime.runtime import unpack_layers
 from relmo.text.batches import index_words
 from relmo.text.tokenize import tokenized
@@ -74,7 +74,7 @@ class BenchSettings(Settings):
 
 def bench_embedding(settings: BenchSettings, say: Callable[[str], None]) -> dict[str, Any]:
     """Measure on the CPU and report as JSON; `say` is told how far it is."""
-    others = OtherPrograms()
+    others = watch_others()
     elmos = {  # they start in a zero state, as the peers do
         p: settings.load(precision=p, device="cpu", start="zero") for p in settings.precisions
     }
@@ -105,7 +105,7 @@ def bench_embedding(settings: BenchSettings, say: Callable[[str], None]) -> dict
                 parts.clear()
         for peer in peers:
             peer.finish()
-    cores_of_others = others.cores()  # the peers have ended, so their time counts as ours
+    machine = describe_machine(others())  # the peers have ended, so their time counts as ours
     say("load time and memory, in fresh processes")
     largest = cases_of_round(sentences, 1)[-1].calls[0]
     failed = [peer.name for peer in peers if "missing" in peer.facts]
@@ -120,7 +120,7 @@ def bench_embedding(settings: BenchSettings, say: Callable[[str], None]) -> dict
         for p, found in parts.items()
     }
     return {
-        "machine": {**describe_machine(), "cores_taken_by_others": cores_of_others},
+        "machine": machine,
         "model": describe_model(first),
         **describe_text(first, sentences, "made up" if settings.text is None else "a file"),
         "rates": meter.to_dict(),

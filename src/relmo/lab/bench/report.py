@@ -15,7 +15,7 @@ from relmo.kernels.cpu_products import has_bfloat16
 from relmo.train.run import versions
 
 
-def describe_machine() -> dict[str, Any]:
+def describe_machine(cores_taken_by_others: float | None) -> dict[str, Any]:
     """CPU, GPU if there is one, threads and versions; nothing that names the host."""
     cpu = platform.processor() or platform.machine()
     facts = Path("/proc/cpuinfo")
@@ -31,6 +31,7 @@ def describe_machine() -> dict[str, Any]:
         "system": platform.system(),
         **versions(),
         **({"gpu": torch.cuda.get_device_name()} if torch.cuda.is_available() else {}),
+        "cores_taken_by_others": cores_taken_by_others,
     }
 
 

@@ -25,7 +25,7 @@ from relmo.kernels.cpu_products import Precision
 from relmo.lab.bench.embedding import BenchSettings, bench_embedding, describe_model
 from relmo.lab.bench.report import describe_machine
 from relmo.lab.bench.sentences import load_sentences, of_length, take
-from relmo.lab.bench.timing import OtherPrograms, interleave, timed
+from relmo.lab.bench.timing import interleave, timed, watch_others
 from relmo.search import SemanticIndex
 from relmo.text.batches import in_windows, plan_batches
 
@@ -50,10 +50,9 @@ def run_suite(
         return bench_embedding(settings, say)
     if suite not in SUITES:
         raise ConfigError(f"unknown suite {suite!r}; choose embed, {', '.join(SUITES)}")
-    others = OtherPrograms()
+    others = watch_others()
     about, rows = SUITES[suite](settings)
-    machine = {**describe_machine(), "cores_taken_by_others": others.cores()}
-    return {"suite": suite, "machine": machine, "about": about, "rows": rows}
+    return {"suite": suite, "machine": describe_machine(others()), "about": about, "rows": rows}
 
 
 def bench_growth(settings: BenchSettings) -> tuple[str, list[Row]]:

@@ -113,24 +113,21 @@ def speed_ratios(
     ]
 
 
-class OtherPrograms:
-    """How much of the machine other programs use, from its creation on.
+def watch_others() -> Callable[[], float | None]:
+    """Start watching; the function returned says how many cores others kept busy since, on average.
 
-    Ended child processes count as our own.
+    It returns None if the system does not report that. Ended child processes count as our own.
     """
+    begin, before, own = time.perf_counter(), _busy_seconds(), sum(os.times()[:4])
 
-    def __init__(self) -> None:
-        self._begin = time.perf_counter()
-        self._busy, self._own = _busy_seconds(), sum(os.times()[:4])
-
-    def cores(self) -> float | None:
-        """Cores that others kept busy on average, or None if the system does not report it."""
-        busy = _busy_seconds()
-        if busy is None or self._busy is None:
+    def cores() -> float | None:
+        after, elapsed = _busy_seconds(), max(time.perf_counter() - begin, 1e-9)
+        if after is None or before is None:
             return None
-        elapsed = max(time.perf_counter() - self._begin, 1e-9)
-        others = (busy - self._busy) - (sum(os.times()[:4]) - self._own)
+        others = (after - before) - (sum(os.times()[:4]) - own)
         return round(max(0.0, others / elapsed), 2)
+
+    return cores
 
 
 def _busy_seconds() -> float | None:

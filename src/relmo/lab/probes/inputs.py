@@ -9,10 +9,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -35,8 +34,7 @@ COMPRESSIONS = ("", ".gz", ".xz", ".zst")
 Name = TypeVar("Name", bound=str)
 
 
-@dataclass(frozen=True, slots=True)
-class ProbeInputs:
+class ProbeInputs(NamedTuple):
     """What to probe, and on which data."""
 
     elmo: Elmo
@@ -82,8 +80,7 @@ class ProbeInputs:
         return {"name": self.data.resolve().name, **counts, "files": checksums}
 
 
-@dataclass(frozen=True, slots=True)
-class ProbeResult:
+class ProbeResult(NamedTuple):
     """Scores of a probe and what they were computed from."""
 
     data: dict[str, Any]

@@ -9,6 +9,7 @@ N examples, M mixed layers (1 for a single layer), D width, K labels, S strength
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -47,8 +48,7 @@ class LinearSettings(Settings):
             raise ConfigError("strengths is empty; give at least one L2 strength")
 
 
-@dataclass(frozen=True, slots=True)
-class LinearProbe:
+class LinearProbe(NamedTuple):
     """A trained classifier, with the strength that was best on the dev part."""
 
     model: _Classifiers

@@ -12,9 +12,8 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,8 +27,7 @@ SENTENCES_AT_ONCE = 512
 """Sentences whose sense vectors are in memory at a time."""
 
 
-@dataclass(frozen=True, order=True)
-class Occurrence:
+class Occurrence(NamedTuple):
     """A word in a sentence, and its similarity to the query."""
 
     cosine: float
