@@ -17,14 +17,11 @@ from relmo.train.run import versions
 
 def describe_machine(cores_taken_by_others: float | None) -> dict[str, Any]:
     """CPU, GPU if there is one, threads and versions; nothing that names the host."""
-    cpu = platform.processor() or platform.machine()
     facts = Path("/proc/cpuinfo")
-    for line in facts.read_text(errors="replace").splitlines() if facts.is_file() else ():
-        if line.startswith("model name"):
-            cpu = line.split(":", 1)[1].strip()
-            break
+    lines = facts.read_text(errors="replace").splitlines() if facts.is_file() else []
+    names = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
     return {
-        "cpu": cpu,
+        "cpu": next(names, platform.processor() or platform.machine()),
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
         "bfloat16_instructions": has_bfloat16(),

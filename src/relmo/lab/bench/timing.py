@@ -9,7 +9,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import truediv
+from itertools import product
 from pathlib import Path
 from statistics import median
 from typing import Any, Literal, TypeVar
@@ -65,10 +65,6 @@ class SpeedSeries:
     rounds: list[tuple[Case, float]] = field(default_factory=list)
     """What was embedded and the seconds it took."""
 
-    def seconds(self) -> list[float]:
-        """Of all calls of a round."""
-        return [seconds for _, seconds in self.rounds]
-
     def to_dict(self) -> dict[str, Any]:
         """As JSON."""
         rates = sorted(case.tokens / seconds for case, seconds in self.rounds)
@@ -99,18 +95,14 @@ def speed_ratios(
     series: Sequence[SpeedSeries], peers: Sequence[SpeedSeries]
 ) -> list[dict[str, Any]]:
     """How many times faster each runner of ours is: the median over rounds, same sentences."""
-    return [
-        {
-            "who": ours.who,
-            "memo": ours.memo,
-            "peer": theirs.who,
-            "case": ours.case,
-            "times_faster": round(median(map(truediv, theirs.seconds(), ours.seconds())), 2),
-        }
-        for theirs in peers
-        for ours in series
-        if ours.case == theirs.case
-    ]
+    found = []
+    for theirs, ours in product(peers, series):
+        if ours.case == theirs.case:
+            pairs = zip(theirs.rounds, ours.rounds, strict=True)  # of each: case, seconds
+            times = round(median(slow / fast for (_, slow), (_, fast) in pairs), 2)
+            names = {"who": ours.who, "memo": ours.memo, "peer": theirs.who, "case": ours.case}
+            found.append({**names, "times_faster": times})
+    return found
 
 
 def watch_others() -> Callable[[], float | None]:

@@ -29,7 +29,7 @@ ProbeSpan = tuple[int, int]
 """Positions of the first word and of the one after the last."""
 ProbeText = tuple[Sequence[ProbeWords], Sequence[Sequence[ProbeSpan]]]
 """Sentences, and the spans of each."""
-MEAN, STATIC = "mean", "static"
+MEAN = "mean"
 COMPRESSIONS = ("", ".gz", ".xz", ".zst")
 Name = TypeVar("Name", bound=str)
 

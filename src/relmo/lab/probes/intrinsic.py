@@ -71,9 +71,8 @@ def measure_layers(
             "explained_variance": [explained_variance(vectors[each]) for each in rows],
             "anisotropy": [mean_cosine(units[some])],
         }
-        scores |= {
-            f"{name}_layer_{layer}": round(float(np.mean(v)), 6) for name, v in values.items()
-        }
+        for name, found in values.items():
+            scores[f"{name}_layer_{layer}"] = round(float(np.mean(found)), 6)
     return scores | {"words": float(len(rows)), "tokens": float(len(table))}
 
 

@@ -117,9 +117,8 @@ def nearest_words(
     others = [w for w in dict.fromkeys(candidates) if w.lower() != word.lower()]
     if not others:
         return []
-    table = normalize(
-        elmo.runtime.memo.vectors([word, *others]).float().cpu().numpy()
-    )  # (1 + words, P)
-    cosines = table[1:] @ table[0]
+    vectors = elmo.runtime.memo.vectors([word, *others])  # (1 + words, P)
+    table = normalize(vectors.float().cpu().numpy())
+    cosines = table[1:] @ table[0]  # (words,)
     order = np.argsort(-cosines, kind="stable")[:count]
     return [(others[i], float(cosines[i])) for i in order]

@@ -22,7 +22,7 @@ from torch.nn.functional import cross_entropy
 
 from relmo.config import Count, CountOrZero, NonNegative, Positive, Settings
 from relmo.errors import ConfigError
-from relmo.lab.probes.inputs import STATIC, ProbeInputs, ProbeResult, each_reading, every_word
+from relmo.lab.probes.inputs import ProbeInputs, ProbeResult, each_reading, every_word
 from relmo.nn.scalar_mix import ScalarMix
 from relmo.runtime.host import one_thread
 from relmo.tasks.data_files import PARTS, Part, need_part
@@ -96,7 +96,7 @@ def probe_pos(inputs: ProbeInputs, settings: LinearSettings | None = None) -> Pr
     fit_and_score(MIX, tables)
     if inputs.vectors is not None:
         static = inputs.static(texts, tables)
-        fit_and_score(STATIC, {part: values[:, None] for part, values in static.items()})
+        fit_and_score("static", {part: values[:, None] for part, values in static.items()})
     counts = {p: {"sentences": len(sentences[p]), "words": len(gold[p])} for p in PARTS}
     facts = {**asdict(used), "labels": len(labels), **chosen}
     return ProbeResult(inputs.describe(counts, files.values()), facts, scores)
@@ -151,17 +151,16 @@ def fit_linear(
     train: tuple[Features, Labels],
     dev: tuple[Features, Labels],
     num_labels: int,
-    settings: LinearSettings | None = None,
+    settings: LinearSettings,
 ) -> LinearProbe:
     """Train a classifier for each strength, choose the best on dev; ties go to the stronger.
 
     Features are standardized by the mean and standard deviation of the training part. For M > 1
     layers, a `ScalarMix` of the standardized layers is learned with the classifier.
     """
-    settings = settings or LinearSettings()
     model = _Classifiers(train[0], num_labels, len(settings.strengths), settings.seed)
     with one_thread():  # for products this small, threads cost more than they gain
-        _train(model, *train, settings)
+        model.fit(*train, settings)
     right = (model.predict(dev[0]) == dev[1]).mean(-1)  # (S,)
     order = np.argsort(settings.strengths)
     chosen = int(max(order, key=lambda s: (right[s], settings.strengths[s])))
@@ -206,24 +205,21 @@ class _Classifiers(nn.Module):
         labels: Labels = torch.cat([self(part).argmax(-1) for part in parts], 1).numpy()  # (S, N)
         return labels
 
-
-def _train(
-    model: _Classifiers, features: Features, labels: Labels, settings: LinearSettings
-) -> None:
-    strengths = torch.tensor(settings.strengths)
-    wanted = torch.from_numpy(labels)
-    order = np.random.default_rng(settings.seed)
-    optimizer = torch.optim.Adam((p for p in model.parameters() if p.requires_grad), settings.rate)
-    per_epoch = -(-len(labels) // settings.batch)
-    schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, settings.epochs * per_epoch)
-    for _ in range(settings.epochs):
-        for rows in np.array_split(order.permutation(len(labels)), per_epoch):
-            scores = model(model.standardize(features[rows]))  # (S, B, K)
-            S, B, _ = scores.shape
-            target = wanted[rows].expand(S, B)
-            loss = S * cross_entropy(scores.flatten(0, 1), target.flatten())
-            loss = loss + (strengths * model.weight.square().sum((1, 2))).sum()
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-            schedule.step()
+    def fit(self, features: Features, labels: Labels, settings: LinearSettings) -> None:
+        """Train all classifiers on the same batches."""
+        strengths, wanted = torch.tensor(settings.strengths), torch.from_numpy(labels)  # (S,), (N,)
+        order, per_epoch = np.random.default_rng(settings.seed), -(-len(labels) // settings.batch)
+        trained = (p for p in self.parameters() if p.requires_grad)
+        optimizer = torch.optim.Adam(trained, settings.rate)
+        steps = settings.epochs * per_epoch
+        schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, steps)
+        for _ in range(settings.epochs):
+            for rows in np.array_split(order.permutation(len(labels)), per_epoch):
+                scores = self(self.standardize(features[rows]))  # (S, B, K)
+                target = wanted[rows].expand(len(strengths), -1)  # (S, B)
+                loss = len(strengths) * cross_entropy(scores.flatten(0, 1), target.flatten())
+                loss = loss + (strengths * self.weight.square().sum((1, 2))).sum()
+                optimizer.zero_grad()
+                loss.backward()  # type: ignore[no-untyped-call]
+                optimizer.step()
+                schedule.step()

@@ -16,19 +16,10 @@ from numpy.typing import NDArray
 
 from relmo.elmo import Elmo
 from relmo.errors import DataError
-from relmo.lab.probes.inputs import (
-    STATIC,
-    ProbeInputs,
-    ProbeResult,
-    ProbeText,
-    ProbeWords,
-    each_reading,
-    need_file,
-)
+from relmo.lab.probes.inputs import ProbeInputs, ProbeResult, ProbeText, each_reading, need_file
 from relmo.tasks.data_files import PARTS, Part, numbered_lines
 from relmo.types import Vectors
 
-SENSES = "sense_vectors"
 COLUMNS = 5
 POSITIONS = re.compile(r"(\d+)-(\d+)")
 ANSWERS = {"T": True, "F": False}
@@ -40,17 +31,15 @@ def probe_wic(inputs: ProbeInputs) -> ProbeResult:
     The threshold is chosen on the training part; whether the mean of the training vectors is
     subtracted first is chosen on the dev part.
     """
-    kinds = ("data", "gold")
-    files = {
-        part: [need_file(inputs.data, f"{part}.{kind}.txt") for kind in kinds] for part in PARTS
-    }
-    pairs = {part: read_pairs(*found) for part, found in files.items()}
-    texts = {part: text for part, (text, _) in pairs.items()}
-    gold = {part: is_same for part, (_, is_same) in pairs.items()}
+    files = {p: [need_file(inputs.data, f"{p}.{k}.txt") for k in ("data", "gold")] for p in PARTS}
+    texts: dict[Part, ProbeText] = {}
+    gold: dict[Part, NDArray[np.bool_]] = {}
+    for part, paths in files.items():
+        texts[part], gold[part] = read_pairs(*paths)
     tables = inputs.tables(texts)
     vectors_of = dict(each_reading(tables))
-    vectors_of[SENSES] = {part: span_senses(inputs.elmo, text) for part, text in texts.items()}
-    vectors_of[STATIC] = inputs.static(texts, tables)
+    senses = {part: span_senses(inputs.elmo, text) for part, text in texts.items()}
+    vectors_of |= {"sense_vectors": senses, "static": inputs.static(texts, tables)}
     scores: dict[str, float] = {}
     rules: dict[str, Any] = {}
     for reading, found in vectors_of.items():
@@ -129,12 +118,11 @@ def cosine(one: Vectors, other: Vectors) -> Vectors:
     return products.round(6)  # the same vector twice gives exactly 1, whatever its last bits
 
 
-def _parse_pair(path: Path, number: int, line: str) -> list[tuple[ProbeWords, int]]:
+def _parse_pair(path: Path, number: int, line: str) -> list[tuple[tuple[str, ...], int]]:
     """Both sentences of a line, with the position of the word in each."""
     cells = line.split("\t")
     if len(cells) != COLUMNS:
-        reason = f"expected {COLUMNS} tab-separated columns, got {len(cells)}"
-        raise DataError(path, number, reason)
+        raise DataError(path, number, f"expected {COLUMNS} tab-separated columns, got {len(cells)}")
     positions = POSITIONS.fullmatch(cells[2].strip())
     if positions is None:
         raise DataError(path, number, f"expected two positions such as 2-5, got {cells[2]!r}")

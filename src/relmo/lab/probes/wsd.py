@@ -25,16 +25,7 @@ from numpy.typing import NDArray
 
 from relmo.config import Count, NonNegative, Range, Settings
 from relmo.errors import ConfigError, DataError
-from relmo.lab.probes.inputs import (
-    STATIC,
-    ProbeInputs,
-    ProbeResult,
-    ProbeText,
-    ProbeWords,
-    each_reading,
-    find_files,
-    need_file,
-)
+from relmo.lab.probes.inputs import ProbeInputs, ProbeResult, each_reading, find_files, need_file
 from relmo.tasks.data_files import numbered_lines
 from relmo.types import Vectors
 
@@ -73,7 +64,7 @@ class SenseSentence:
     """A sentence and its instances."""
 
     document: str
-    words: ProbeWords
+    words: tuple[str, ...]
     instances: list[Instance]
 
 
@@ -122,19 +113,20 @@ def probe_wsd(inputs: ProbeInputs, settings: WsdSettings | None = None) -> Probe
     for the rule chosen on held-out documents of SemCor ("dev"); plain_READING is the nearest
     centroid by cosine.
     """
-    files = {
-        name: (path, need_file(path.parent, path.name.partition(DATA)[0] + KEYS))
-        for name, path in find_sets(inputs.data).items()
-    }
+    found = find_sets(inputs.data)
+    files = {name: (path, need_file(path.parent, name + KEYS)) for name, path in found.items()}
     wordnet = need_file(inputs.data, WORDNET)
-    sets = {name: read_senses(*found) for name, found in files.items()}
+    sets = {name: read_senses(*paths) for name, paths in files.items()}
     probe = _WsdProbe(sets, read_wordnet(wordnet), settings or WsdSettings())
     probe.score_baselines()
-    texts = {name: annotated_text(found) for name, found in sets.items()}
+    texts = {
+        name: ([s.words for s in found], [[(i.start, i.end) for i in s.instances] for s in found])
+        for name, found in sets.items()
+    }
     tables = inputs.tables(texts)
-    for reading, found in each_reading(tables):
-        probe.choose_and_score(reading, found)
-    probe.choose_and_score(STATIC, inputs.static(texts, tables))
+    for reading, vectors in each_reading(tables):
+        probe.choose_and_score(reading, vectors)
+    probe.choose_and_score("static", inputs.static(texts, tables))
     counts = {
         name: {"sentences": len(found), "instances": len(probe.instances[name])}
         for name, found in sets.items()
@@ -176,12 +168,6 @@ def read_wordnet(path: Path) -> dict[Entry, list[str]]:
     if not numbered:
         raise DataError(path, 1, "contains no senses; is this WordNet's index.sense?")
     return {entry: [key for _, key in sorted(senses)] for entry, senses in numbered.items()}
-
-
-def annotated_text(sentences: Sequence[SenseSentence]) -> ProbeText:
-    """The sentences' words, and the spans of their instances."""
-    spans = [[(i.start, i.end) for i in sentence.instances] for sentence in sentences]
-    return [sentence.words for sentence in sentences], spans
 
 
 class _WsdProbe:

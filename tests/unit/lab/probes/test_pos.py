@@ -1,4 +1,4 @@
-"""Parts of speech, probed; the linear classifier learns what a plane separates, and nothing else."""
+"""Parts of speech, probed; the linear classifier learns what planes separate, and nothing else."""
 
 import numpy as np
 import pytest

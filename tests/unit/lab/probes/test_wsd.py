@@ -11,7 +11,6 @@ from relmo.lab.probes.wsd import (
     Rule,
     Senses,
     WsdSettings,
-    annotated_text,
     cosines_of,
     disambiguate,
     f1,
@@ -198,7 +197,8 @@ def test_words_instances_and_several_keys_are_read(read):
 def test_an_instance_without_a_key_is_left_out(read):
     found = read(sense_xml("a/a/NOUN/i1 b/b/ADV/i2", "c/c/ADJ/i3"), "i2 b%4:02:00::\n")
     assert [i.id for sentence in found for i in sentence.instances] == ["i2"]
-    assert annotated_text(found) == ([("a", "b"), ("c",)], [[(1, 2)], []])
+    assert [sentence.words for sentence in found] == [("a", "b"), ("c",)]
+    assert [[(i.start, i.end) for i in s.instances] for s in found] == [[(1, 2)], []]
 
 
 def test_entities_and_odd_words_are_kept(read):
