@@ -51,7 +51,7 @@ class RunnerProcess:
         self.facts: dict[str, Any] = {}
         """What is known of it, as JSON; `missing` is why it could not be measured."""
         self._process: subprocess.Popen[bytes] | None = None
-        self._folder = TemporaryDirectory(prefix="relmo-bench-")
+        self._folder = TemporaryDirectory(prefix="relmo-bench-")  # its script and its errors
 
     def start(self, python: str, model: str, precision: str = "float32") -> None:
         """Load a model in the official layout, or for relmo any, by a Python with the library."""

@@ -65,7 +65,7 @@ class ProbeInputs(NamedTuple):
             for name, text in texts.items()
         }
         every = {word for found in spans.values() for span in found for word in span}
-        static = read_vectors(self.vectors, every)
+        static = read_vectors(self.vectors, every)  # reads no other words
         return {
             name: np.stack([static.table[static.rows(span)].mean(0) for span in found])
             for name, found in spans.items()

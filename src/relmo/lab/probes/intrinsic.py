@@ -59,11 +59,11 @@ def measure_layers(
     table = read_layers(elmo, every_word([tuple(words) for words in sentences]), cache)
     bounds = pairwise(np.cumsum([0, *map(len, sentences)]).tolist())
     spans = [(first, past) for first, past in bounds if past - first > 1]
-    some = rng.permutation(len(table))[:RANDOM_OCCURRENCES]
+    some = rng.permutation(len(table))[:RANDOM_OCCURRENCES]  # rows of any words
     scores: dict[str, float] = {}
     for layer in range(table.shape[1]):
         vectors = table[:, layer].astype(np.float32)  # (N, D)
-        units = normalize(vectors)
+        units = normalize(vectors)  # (N, D)
         to_mean = [units[a:b] @ normalize(vectors[a:b].mean(0)) for a, b in spans]  # each (T,)
         values = {
             "self_similarity": [mean_cosine(units[each]) for each in rows],
@@ -91,12 +91,12 @@ def rows_by_word(sentences: Sequence[Sequence[str]], rng: np.random.Generator) -
 def mean_cosine(units: Vectors) -> float:
     """Mean cosine between different rows of unit vectors (N, D)."""
     n = len(units)
-    total = units.sum(0, dtype=np.float64)
+    total = units.sum(0, dtype=np.float64)  # (D,)
     return float((total @ total - n) / (n * (n - 1)))
 
 
 def explained_variance(vectors: Vectors) -> float:
     """Share of the squared lengths of (N, D) along their principal direction."""
-    rows = vectors.astype(np.float64)
+    rows = vectors.astype(np.float64)  # (N, D)
     powers = np.linalg.eigvalsh(rows @ rows.T)  # (N,), ascending
     return float(powers[-1] / max(powers.sum(), 1e-12))

@@ -118,7 +118,7 @@ def nearest_words(
     if not others:
         return []
     vectors = elmo.runtime.memo.vectors([word, *others])  # (1 + words, P)
-    table = normalize(vectors.float().cpu().numpy())
+    table = normalize(vectors.float().cpu().numpy())  # unit length, so that products are cosines
     cosines = table[1:] @ table[0]  # (words,)
     order = np.argsort(-cosines, kind="stable")[:count]
     return [(others[i], float(cosines[i])) for i in order]

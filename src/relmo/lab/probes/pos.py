@@ -181,7 +181,7 @@ class _Classifiers(nn.Module):
         self.deviation = torch.from_numpy(deviation).float()  # (M, D)
         initial = torch.randn(D, num_labels, generator=torch.Generator().manual_seed(seed)) * 0.01
         self.weight = nn.Parameter(initial.repeat(num_strengths, 1, 1))  # (S, D, K)
-        self.bias = nn.Parameter(torch.zeros(num_strengths, 1, num_labels))
+        self.bias = nn.Parameter(torch.zeros(num_strengths, 1, num_labels))  # (S, 1, K)
         self.mixes = nn.ModuleList(ScalarMix(M, trainable=M > 1) for _ in range(num_strengths))
 
     def forward(self, features: Tensor) -> Tensor:

@@ -53,7 +53,7 @@ def probe_wic(inputs: ProbeInputs) -> ProbeResult:
 
 def span_senses(elmo: Elmo, text: ProbeText) -> Vectors:
     """`Elmo.sense_vectors` of each span, (N, F): the mean over its words."""
-    found = zip(elmo.sense_vectors(text[0]), text[1], strict=True)
+    found = zip(elmo.sense_vectors(text[0]), text[1], strict=True)  # (T, F) and spans of each
     return np.stack([words[start:end].mean(0) for words, own in found for start, end in own])
 
 
@@ -68,7 +68,7 @@ def score_pairs(
     """
     best: tuple[dict[Part, float], dict[str, Any]] = {}, {}
     for center, subtracted in (("none", 0.0), ("all", vectors["train"].mean(0))):
-        moved = {part: values - subtracted for part, values in vectors.items()}
+        moved = {part: values - subtracted for part, values in vectors.items()}  # each (2 N, D)
         cosines = {part: cosine(values[::2], values[1::2]) for part, values in moved.items()}
         threshold = best_threshold(cosines["train"], gold["train"])
         accuracies = {
@@ -103,17 +103,17 @@ def best_threshold(values: NDArray[np.floating], gold: NDArray[np.bool_]) -> flo
     It lies halfway between two values; ties go to the lowest threshold.
     """
     order = np.argsort(values, kind="stable")
-    ranked, is_true = values[order], gold[order]
+    ranked, is_true = values[order], gold[order]  # both (N,), by ascending value
     bounds = np.concatenate([ranked[:1] - 1, (ranked[1:] + ranked[:-1]) / 2, ranked[-1:] + 1])
-    falses_below = np.concatenate([[0], np.cumsum(~is_true)])
-    trues_above = is_true.sum() - np.concatenate([[0], np.cumsum(is_true)])
+    falses_below = np.concatenate([[0], np.cumsum(~is_true)])  # (N + 1,)
+    trues_above = is_true.sum() - np.concatenate([[0], np.cumsum(is_true)])  # (N + 1,)
     is_bound = np.concatenate([[True], ranked[1:] > ranked[:-1], [True]])  # ties stay together
     return float(bounds[np.argmax(np.where(is_bound, falses_below + trues_above, -1))])
 
 
 def cosine(one: Vectors, other: Vectors) -> Vectors:
     """Cosine of each row with its counterpart, (N,); 0 for a zero vector."""
-    lengths = np.linalg.norm(one, axis=-1) * np.linalg.norm(other, axis=-1)
+    lengths = np.linalg.norm(one, axis=-1) * np.linalg.norm(other, axis=-1)  # (N,)
     products: Vectors = (one * other).sum(-1) / np.maximum(lengths, 1e-12)
     return products.round(6)  # the same vector twice gives exactly 1, whatever its last bits
 

@@ -199,10 +199,10 @@ class _WsdProbe:
     def choose_and_score(self, reading: str, vectors: Mapping[str, Vectors]) -> None:
         """Choose the rule on the held-out documents, then score it and the plain one."""
         taught, rules = vectors[TRAIN], self.settings.rules()
-        dev_vectors = taught[self.dev_rows]
+        dev_vectors = taught[self.dev_rows]  # (M, D)
         tried = disambiguate(self.senses_without_dev, taught, self.dev, dev_vectors, rules)
-        dev_f1 = [f1(self.dev, answers) for answers in tried]
-        best = int(np.argmax(dev_f1))
+        dev_f1 = [f1(self.dev, answers) for answers in tried]  # one per rule
+        best = int(np.argmax(dev_f1))  # the first of equals; PLAIN is the first of all
         self.rules[reading] = {**asdict(rules[best]), "dev_f1": round(dev_f1[best], 4)}
         for name, number in ((reading, best), (f"plain_{reading}", rules.index(PLAIN))):
             answers = {"dev": tried[number]}
@@ -289,7 +289,7 @@ def disambiguate(
     rows_of: dict[Entry, list[int]] = defaultdict(list)
     for row, instance in enumerate(instances):
         rows_of[instance.entry].append(row)
-    mean = taught.mean(0)
+    mean = taught.mean(0)  # (D,)
     for entry, rows in rows_of.items():
         if entry not in senses.rows:
             continue
@@ -310,7 +310,7 @@ def f1(instances: Sequence[Instance], answers: Sequence[Answer]) -> float:
 
 def cosines_of(vectors: Vectors, others: Vectors) -> Vectors:
     """Cosine of each row with each of the others, (N, M); 0 for a zero vector."""
-    lengths = np.linalg.norm(vectors, axis=-1)[:, None] * np.linalg.norm(others, axis=-1)
+    lengths = np.linalg.norm(vectors, axis=-1)[:, None] * np.linalg.norm(others, axis=-1)  # (N, M)
     found: Vectors = vectors @ others.T / np.maximum(lengths, 1e-12)
     return found.round(5)  # smaller differences are noise: then the more frequent sense wins
 
@@ -327,7 +327,7 @@ def _choose_senses(
     sense_of = np.repeat(np.arange(len(rows)), [len(found) for found in rows])  # (E,)
     examples = taught[[row for found in rows for row in found]]  # (E, D)
     centroids = np.stack([taught[found].mean(0) for found in rows])  # (S, D)
-    entry_mean = taught[sorted({row for found in rows for row in found})].mean(0)
+    entry_mean = taught[sorted({row for found in rows for row in found})].mean(0)  # (D,)
     centers = {"none": np.zeros_like(mean), "all": mean, "entry": entry_mean}
     log_counts = np.log1p(np.bincount(sense_of))  # (S,)
 
@@ -337,7 +337,7 @@ def _choose_senses(
 
     @cache
     def nearest(centre: Centre) -> NDArray[np.int64]:  # (N, E): senses, the nearest example first
-        cosines = cosines_of(vectors - centers[centre], examples - centers[centre])
+        cosines = cosines_of(vectors - centers[centre], examples - centers[centre])  # (N, E)
         found: NDArray[np.int64] = sense_of[np.argsort(-cosines, axis=-1, kind="stable")]
         return found
 
@@ -345,7 +345,7 @@ def _choose_senses(
         if rule.kind == "centroid":
             scores = similarities(rule.centre) + rule.prior * log_counts  # (N, S)
             return np.asarray(scores.argmax(-1), np.int64)
-        votes = nearest(rule.centre)[:, : rule.votes]
+        votes = nearest(rule.centre)[:, : rule.votes]  # (N, votes)
         return np.array([np.bincount(each).argmax() for each in votes], np.int64)
 
     return [choose(rule) for rule in rules]
