@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import cache
 from itertools import product
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 from xml.etree import ElementTree
 
 import numpy as np
@@ -46,8 +46,7 @@ Answer = str | None
 """A sense key, or None if neither training nor WordNet has the word."""
 
 
-@dataclass(frozen=True, slots=True)
-class Instance:
+class Instance(NamedTuple):
     """One or more words to disambiguate."""
 
     id: str
@@ -151,7 +150,7 @@ def read_senses(data: Path, keys: Path) -> list[SenseSentence]:
     gold = _read_keys(keys, {i.id for sentence in sentences for i in sentence.instances})
     for sentence in sentences:
         known = [i for i in sentence.instances if i.id in gold]
-        sentence.instances = [replace(i, keys=gold[i.id]) for i in known]
+        sentence.instances = [i._replace(keys=gold[i.id]) for i in known]
     return sentences
 
 
