@@ -9,9 +9,8 @@ computed as on the real documents, not averaged.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import TypeAlias
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +22,7 @@ AT_ONCE = 500
 """Draws that are scored at a time, which limits memory."""
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(NamedTuple):
     """Two systems on the same documents."""
 
     first: float
@@ -62,28 +60,14 @@ def compare(
             f"expected equal shapes, at least one document and at least one draw, got shapes "
             f"{first.shape} and {second.shape} and {num_draws} draws"
         )
-    real = [float(score(system.sum(0)[None])[0]) for system in (first, second)]
-    drawn = np.concatenate([
-        score(np.tensordot(weights, second, axes=1)) - score(np.tensordot(weights, first, axes=1))
-        for weights in _draws(len(first), num_draws, seed)
-    ])  # fmt: skip
-    low, high = np.quantile(drawn, (0.025, 0.975))
-    return Comparison(
-        first=real[0],
-        second=real[1],
-        difference=real[1] - real[0],
-        low=float(low),
-        high=float(high),
-        p=float((drawn <= 0).sum() + 1) / (num_draws + 1),
-        num_documents=len(first),
-        num_draws=num_draws,
-    )
-
-
-def _draws(num_documents: int, num_draws: int, seed: int) -> Iterator[Numbers]:
-    """(draws, documents) how often each document is drawn, AT_ONCE draws at a time."""
-    rng = np.random.default_rng(seed)
-    evenly = np.full(num_documents, 1 / num_documents)
-    for begun in range(0, num_draws, AT_ONCE):
-        size = min(AT_ONCE, num_draws - begun)
-        yield rng.multinomial(num_documents, evenly, size=size).astype(np.float64)
+    one, other = (float(score(system.sum(0)[None])[0]) for system in (first, second))
+    rng, evenly = np.random.default_rng(seed), np.full(len(first), 1 / len(first))
+    drawn = np.empty(0)  # differences, (draws,)
+    while (size := min(AT_ONCE, num_draws - len(drawn))) > 0:
+        # (draws, documents): how often each document is drawn
+        counts = rng.multinomial(len(first), evenly, size=size).astype(np.float64)
+        scores = [score(np.tensordot(counts, system, axes=1)) for system in (first, second)]
+        drawn = np.append(drawn, scores[1] - scores[0])
+    low, high = map(float, np.quantile(drawn, (0.025, 0.975)))
+    p = float((drawn <= 0).sum() + 1) / (num_draws + 1)
+    return Comparison(one, other, other - one, low, high, p, len(first), num_draws)

@@ -27,20 +27,13 @@ from relmo.lab.bench.floor import RateMeter, fraction_of_floor, lstm_flops, word
 from relmo.lab.bench.peers import measure_fresh, parse_peer, start_peers
 from relmo.lab.bench.report import describe_machine
 from relmo.lab.bench.sentences import Case, cases_of_round, load_sentences, take
-from relmo.lab.bench.timing import Memo, OtherPrograms, SpeedBook, rounds, speed_ratios, timed
+from relmo.lab.bench.timing import Memo, SpeedBook, rounds, speed_ratios, timed, watch_others
 from relmo.runtime.runtime import unpack_layers
 from relmo.text.batches import index_words
 from relmo.text.tokenize import tokenized
 
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 MEMOS: tuple[Memo, ...] = ("cold", "warm")
-PART_NAMES = (
-    "tokenising",
-    "character CNN, all words new",
-    "looking words up, all known",
-    "LSTMs",
-    "joining and copying out",
-)
 PART_SENTENCES = 32
 """Sentences of the batch whose parts are timed."""
 COMPARED = 8
@@ -73,19 +66,23 @@ class BenchSettings(Settings):
         if not self.precisions:
             raise ConfigError(f"no precision to measure; choose {', '.join(PRECISIONS)}")
 
+    def load(self, **options: Any) -> Elmo:  # noqa: ANN401 - of from_pretrained
+        """The model, at the first precision and on the device unless the options differ."""
+        chosen = {"precision": self.precisions[0], "device": self.device, **options}
+        return Elmo.from_pretrained(self.model, **chosen)
+
 
 def bench_embedding(settings: BenchSettings, say: Callable[[str], None]) -> dict[str, Any]:
     """Measure on the CPU and report as JSON; `say` is told how far it is."""
-    others = OtherPrograms()
-    options: dict[str, Any] = {"device": "cpu", "start": "zero"}  # as the peers start
-    elmos = {
-        p: Elmo.from_pretrained(settings.model, precision=p, **options) for p in settings.precisions
+    others = watch_others()
+    elmos = {  # they start in a zero state, as the peers do
+        p: settings.load(precision=p, device="cpu", start="zero") for p in settings.precisions
     }
     first = elmos[settings.precisions[0]]
     sentences = load_sentences(settings.text, first)
     # Everything is measured again in each round, so that a busy moment affects all alike.
     meter, book = RateMeter(first.config.lstm), SpeedBook()
-    parts: dict[Precision, list[list[float]]] = defaultdict(list)
+    parts: dict[Precision, list[dict[str, float]]] = defaultdict(list)
     with ExitStack() as stack:
         peers = start_peers(settings.peers, settings.model, stack)
         for peer in peers:
@@ -108,25 +105,27 @@ def bench_embedding(settings: BenchSettings, say: Callable[[str], None]) -> dict
                 parts.clear()
         for peer in peers:
             peer.finish()
-    cores_of_others = others.cores()  # the peers have ended, so their time counts as ours
+    machine = describe_machine(others())  # the peers have ended, so their time counts as ours
     say("load time and memory, in fresh processes")
     largest = cases_of_round(sentences, 1)[-1].calls[0]
     failed = [peer.name for peer in peers if "missing" in peer.facts]
     ours = [series for series in book.values() if series.memo != "none"]
     theirs = [s for s in book.values() if s.memo == "none" and s.who not in failed]
-    fractions = [fraction_of_floor(s, first.config, meter.rates(s.precision)) for s in ours]
-    speed = [
-        {**series.to_dict(), "fraction_of_floor": round(fraction, 3)}
-        for series, fraction in zip(ours, fractions, strict=True)
-    ]
+    speed = [series.to_dict() for series in (*ours, *theirs)]
+    for row, series in zip(speed, ours, strict=False):  # ours come first
+        fraction = fraction_of_floor(series, first.config, meter.rates(series.precision))
+        row["fraction_of_floor"] = round(fraction, 3)
+    milliseconds = {
+        p: {part: round(1000 * median(each[part] for each in found), 3) for part in found[0]}
+        for p, found in parts.items()
+    }
     return {
-        "machine": {**describe_machine(), "cores_taken_by_others": cores_of_others},
+        "machine": machine,
         "model": describe_model(first),
-        "text": describe_text(sentences, settings.text),
+        **describe_text(first, sentences, "made up" if settings.text is None else "a file"),
         "rates": meter.to_dict(),
-        "work": _describe_work(first, sentences),
-        "parts_milliseconds": {p: _part_medians(found) for p, found in parts.items()},
-        "speed": [*speed, *(series.to_dict() for series in theirs)],
+        "parts_milliseconds": milliseconds,
+        "speed": speed,
         "fresh": {p: measure_fresh(elmo, settings.model, p, largest) for p, elmo in elmos.items()},
         "peers": {peer.name: peer.facts for peer in peers},
         "ratios": speed_ratios(ours, theirs),
@@ -146,8 +145,8 @@ def time_case(elmo: Elmo, case: Case, memo: Memo) -> float:
 
 
 @torch.no_grad()
-def time_parts(elmo: Elmo, sentences: Sequence[list[str]]) -> list[float]:
-    """Seconds of each of `PART_NAMES` for one batch."""
+def time_parts(elmo: Elmo, sentences: Sequence[list[str]]) -> dict[str, float]:
+    """Seconds of each part of embedding one batch."""
     text = [" ".join(words) for words in sentences]
     found = index_words(sentences)
     index, lengths = torch.from_numpy(found.index), torch.from_numpy(found.lengths)
@@ -157,7 +156,13 @@ def time_parts(elmo: Elmo, sentences: Sequence[list[str]]) -> list[float]:
     lookup, x = timed(lambda: elmo.runtime.memo.vectors(found.words)[index])  # (B, T, P)
     lstms, (layers, _) = timed(lambda: elmo.runtime.fast.read(x, lengths))
     joining, _ = timed(lambda: unpack_layers(layers.values, sentences))
-    return [tokenizing, cnn, lookup, lstms, joining]
+    return {
+        "tokenising": tokenizing,
+        "character CNN, all words new": cnn,
+        "looking words up, all known": lookup,
+        "LSTMs": lstms,
+        "joining and copying out": joining,
+    }
 
 
 def describe_model(elmo: Elmo) -> dict[str, Any]:
@@ -171,28 +176,19 @@ def describe_model(elmo: Elmo) -> dict[str, Any]:
     }
 
 
-def describe_text(sentences: Sequence[list[str]], path: Path | None) -> dict[str, Any]:
-    """The text of a report; a file's name is left out, as it may be private."""
-    tokens = sum(map(len, sentences))
-    return {
-        "source": "made up" if path is None else "a file",
+def describe_text(elmo: Elmo, sentences: Sequence[list[str]], source: str) -> dict[str, Any]:
+    """The text of a report, without the name of a file, which may be private, and its work."""
+    tokens, distinct = sum(map(len, sentences)), {word for words in sentences for word in words}
+    flops = sum(word_flops(elmo.config.tokens, word) for word in distinct) / len(distinct)
+    text = {
+        "source": source,
         "sentences": len(sentences),
         "tokens": tokens,
-        "distinct_words": len({word for words in sentences for word in words}),
+        "distinct_words": len(distinct),
         "tokens_per_sentence": round(tokens / len(sentences), 1),
     }
-
-
-def _describe_work(elmo: Elmo, sentences: Sequence[list[str]]) -> dict[str, float]:
-    distinct = {word for words in sentences for word in words}
-    flops = sum(word_flops(elmo.config.tokens, word) for word in distinct) / len(distinct)
-    return {
+    work = {
         "lstm_mflop_per_token": round(lstm_flops(elmo.config.lstm) / 1e6, 2),
         "cnn_mflop_per_new_word": round(flops / 1e6, 2),
     }
-
-
-def _part_medians(found: list[list[float]]) -> dict[str, float]:
-    """Milliseconds of each part."""
-    columns = zip(PART_NAMES, zip(*found, strict=True), strict=True)
-    return {name: round(1000 * median(seconds), 3) for name, seconds in columns}
+    return {"text": text, "work": work}

@@ -8,9 +8,9 @@ each distinct new word goes through the character CNN once, over its own charact
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from functools import partial
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -32,8 +32,7 @@ MEMORY_MB = 256
 """A block too large for any cache."""
 
 
-@dataclass(frozen=True, slots=True)
-class MachineRates:
+class MachineRates(NamedTuple):
     """What this machine reaches at one precision."""
 
     flops: float
@@ -44,13 +43,17 @@ class MachineRates:
 
 def step_weights(lstm: LstmConfig) -> int:
     """Weights that one step of one layer and direction reads: recurrent ones and projection."""
-    P, H = lstm.output_width, lstm.cell_width
-    return 4 * H * P + (H * P if lstm.has_projection else 0)
+    return lstm.cell_width * lstm.output_width * (5 if lstm.has_projection else 4)
+
+
+def input_weights(lstm: LstmConfig) -> int:
+    """Weights of one layer and direction that are applied to all tokens at once."""
+    return 4 * lstm.cell_width * lstm.output_width
 
 
 def lstm_flops(lstm: LstmConfig) -> int:
     """Per token: all layers, both directions."""
-    return 2 * (step_weights(lstm) + _input_weights(lstm)) * 2 * lstm.num_layers
+    return 2 * (step_weights(lstm) + input_weights(lstm)) * 2 * lstm.num_layers
 
 
 def word_flops(tokens: TokenConfig, word: str) -> int:
@@ -79,7 +82,7 @@ def floor_seconds(
     alive = [sum(count > step for count in counts) for step in range(max(counts, default=0))]
     weights = step_weights(lstm)
     steps = sum(max(2 * weights * n / rates.flops, weights * size / rates.bytes) for n in alive)
-    inputs = 2 * _input_weights(lstm) * sum(counts) / rates.flops
+    inputs = 2 * input_weights(lstm) * sum(counts) / rates.flops
     seconds = 2 * lstm.num_layers * (steps + inputs)
     if new_words and isinstance(config.tokens, CharCnnConfig):
         arithmetic = sum(word_flops(config.tokens, word) for word in new_words) / rates.flops
@@ -89,20 +92,13 @@ def floor_seconds(
 
 def fraction_of_floor(series: SpeedSeries, config: ElmoConfig, rates: MachineRates) -> float:
     """The least time this machine could take / the time taken, each call a batch of its own."""
-    fractions = []
-    for case, seconds in series.rounds:
-        floor = 0.0
-        for call in case.calls:
-            new = {word for words in call for word in words} if series.memo == "cold" else set()
-            lengths = [len(words) for words in call]
-            floor += floor_seconds(config, lengths, sorted(new), series.precision, rates)
-        fractions.append(floor / seconds)
-    return median(fractions)
 
+    def floor(call: Sequence[Sequence[str]]) -> float:
+        new = {word for words in call for word in words} if series.memo == "cold" else set()
+        lengths = [len(words) for words in call]
+        return floor_seconds(config, lengths, sorted(new), series.precision, rates)
 
-def _input_weights(lstm: LstmConfig) -> int:
-    """Weights of one layer and direction that are applied to all tokens at once."""
-    return 4 * lstm.cell_width * lstm.output_width
+    return median(sum(map(floor, case.calls)) / seconds for case, seconds in series.rounds)
 
 
 def _dense_weights(tokens: CharCnnConfig) -> int:
@@ -122,16 +118,14 @@ class RateMeter:
 
     def __init__(self, lstm: LstmConfig) -> None:
         count = 2 * step_weights(lstm)  # both directions run at once
-        blocks: dict[str, Tensor] = {
-            p: torch.ones(max(2, count * size // 4)) for p, size in WEIGHT_BYTES.items()
-        }
-        blocks["memory"] = torch.ones(MEMORY_MB * 2**18)
+        sizes: dict[str, int] = {p: max(2, count * b // 4) for p, b in WEIGHT_BYTES.items()}
+        sizes["memory"] = MEMORY_MB * 2**18  # of float32, as the others
         self._works: dict[tuple[str, str], tuple[int, list[Work]]] = {
             ("multiply", p): (2 * MATRIX_WIDTH**3, _products(p)) for p in WEIGHT_BYTES
         }
-        self._works |= {
-            ("read", k): (4 * block.numel(), [_read(block)]) for k, block in blocks.items()
-        }
+        for name, size in sizes.items():
+            halves = torch.ones(size).chunk(2)  # each by its own threads, as the engine reads
+            self._works["read", name] = 4 * size, [partial(run_both, *(h.sum for h in halves))]
         self._best = dict.fromkeys(self._works, 0.0)
 
     def measure(self) -> None:
@@ -157,21 +151,14 @@ class RateMeter:
         }
 
 
-def _read(block: Tensor) -> Work:
-    """Reads a block, each half by its own threads, as the engine reads weights."""
-    one, other = block.chunk(2)
-    return lambda: run_both(one.sum, other.sum)
-
-
 def _products(precision: Precision) -> list[Work]:
     """Ways to multiply at a precision, each with all threads at once and as two halves."""
     x, weight = torch.randn(MATRIX_WIDTH, MATRIX_WIDTH), torch.randn(MATRIX_WIDTH, MATRIX_WIDTH)
     found: list[Work] = []
 
     def add(multiply: Callable[[Tensor], Tensor], x: Tensor) -> None:
-        one, other = x.chunk(2)
-        found.append(lambda: multiply(x))
-        found.append(lambda: run_both(lambda: multiply(one), lambda: multiply(other)))
+        halves = (partial(multiply, half) for half in x.chunk(2))
+        found.extend([partial(multiply, x), partial(run_both, *halves)])
 
     if precision != "bfloat16" or has_bfloat16():  # else the engine multiplies in float32
         add(make_product(weight, precision), x)

@@ -51,21 +51,17 @@ class RunnerProcess:
         self.facts: dict[str, Any] = {}
         """What is known of it, as JSON; `missing` is why it could not be measured."""
         self._process: subprocess.Popen[bytes] | None = None
-        self._folder = TemporaryDirectory(prefix="relmo-bench-")
+        self._folder = TemporaryDirectory(prefix="relmo-bench-")  # its script and its errors
 
     def start(self, python: str, model: str, precision: str = "float32") -> None:
         """Load a model in the official layout, or for relmo any, by a Python with the library."""
         script = shutil.copy(PROCESS, self._folder.name)  # alone: it must not find our modules
         self._errors = Path(self._folder.name, "errors.txt")
-        sizes = map(str, (torch.get_num_threads(), max(BATCHES)))
+        sizes, pipe = map(str, (torch.get_num_threads(), max(BATCHES))), subprocess.PIPE
+        command = [python, script, self.name, model, *sizes, precision]
         try:
             with self._errors.open("wb") as errors:
-                self._process = subprocess.Popen(
-                    [python, script, self.name, model, *sizes, precision],
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    stderr=errors,
-                )
+                self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=errors)
         except OSError as error:
             self.fail(f"cannot run {python}: {error.strerror}")
         self.facts.update(self._ask())
@@ -94,8 +90,7 @@ class RunnerProcess:
 
     def fail(self, reason: str) -> None:
         """Give up: the reason is all that remains."""
-        self.facts.clear()
-        self.facts["missing"] = reason
+        self.facts = {"missing": reason}
         self.close()
 
     def close(self) -> None:
@@ -108,17 +103,17 @@ class RunnerProcess:
 
     def _ask(self, request: dict[str, Any] | None = None) -> dict[str, Any]:
         """The answer to a request, or the first line without one; empty once it has failed."""
-        if self._process is None:
+        if (process := self._process) is None:
             return {}
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
+        assert process.stdin is not None
+        assert process.stdout is not None
         with suppress(OSError):  # it has exited: no answer comes, and its errors give the reason
             if request is not None:
-                self._process.stdin.write(json.dumps(request).encode() + b"\n")
-                self._process.stdin.flush()
-        if line := self._process.stdout.readline():
+                process.stdin.write(json.dumps(request).encode() + b"\n")
+                process.stdin.flush()
+        if line := process.stdout.readline():
             return dict(json.loads(line))
-        code = self._process.wait()
+        code = process.wait()
         said = self._errors.read_text(errors="replace").strip().splitlines()
         self.fail(f"{self.name} exited with {code}: {(said or ['no message'])[-1]}")
         return {}

@@ -15,22 +15,20 @@ from relmo.kernels.cpu_products import has_bfloat16
 from relmo.train.run import versions
 
 
-def describe_machine() -> dict[str, Any]:
+def describe_machine(cores_taken_by_others: float | None) -> dict[str, Any]:
     """CPU, GPU if there is one, threads and versions; nothing that names the host."""
-    cpu = platform.processor() or platform.machine()
     facts = Path("/proc/cpuinfo")
-    for line in facts.read_text(errors="replace").splitlines() if facts.is_file() else ():
-        if line.startswith("model name"):
-            cpu = line.split(":", 1)[1].strip()
-            break
+    lines = facts.read_text(errors="replace").splitlines() if facts.is_file() else []
+    names = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
     return {
-        "cpu": cpu,
+        "cpu": next(names, platform.processor() or platform.machine()),
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
         "bfloat16_instructions": has_bfloat16(),
         "system": platform.system(),
         **versions(),
         **({"gpu": torch.cuda.get_device_name()} if torch.cuda.is_available() else {}),
+        "cores_taken_by_others": cores_taken_by_others,
     }
 
 
@@ -45,17 +43,15 @@ def write_result(path: Path, report: Mapping[str, Any], command: str) -> None:
 
 def as_text(report: Mapping[str, Any]) -> str:
     """All tables of a report."""
-    return "\n".join(_suite_blocks(report) if "suite" in report else _embedding_blocks(report))
-
-
-def _suite_blocks(report: Mapping[str, Any]) -> Iterator[str]:
+    if "suite" not in report:
+        return "\n".join(_embedding_blocks(report))
     gpu = f"; {report['machine']['gpu']}" if "gpu" in report["machine"] else ""
-    yield f"{_machine_lines(report)}{report['about']}{gpu}\n"
     rows = [
         [f"{v:,}" if isinstance(v, int | float) else v for v in row.values()]
         for row in report["rows"]
     ]
-    yield _table([name.replace("_", " ") for name in report["rows"][0]], rows)
+    head = [name.replace("_", " ") for name in report["rows"][0]]
+    return _table(f"{_machine_lines(report)}{report['about']}{gpu}", head, rows)
 
 
 def _machine_lines(report: Mapping[str, Any]) -> str:
@@ -77,54 +73,42 @@ def _embedding_blocks(report: Mapping[str, Any]) -> Iterator[str]:
         f"text {text['source']}: {text['sentences']:,} sentences of {text['tokens_per_sentence']} "
         f"tokens, {text['distinct_words']:,} distinct words\n"
     )
-    yield f"Machine (memory {rates['memory_gb_per_second']} GB/s)\n"
     rows = [
         [precision, f"{flops:,}", rates["weights_gb_per_second"][precision]]
         for precision, flops in rates["gflop_per_second"].items()
     ]
-    yield _table(["precision", "GFLOP/s", "weights GB/s"], rows)
+    title = f"Machine (memory {rates['memory_gb_per_second']} GB/s)"
+    yield _table(title, ["precision", "GFLOP/s", "weights GB/s"], rows)
     parts = report["parts_milliseconds"]
-    yield "Parts of a batch of 32, ms\n"
-    names = list(next(iter(parts.values())))
-    yield _table(["part", *parts], [[name, *(parts[p][name] for p in parts)] for name in names])
-    yield "Speed (medians)\n"
+    rows = [[name, *(own[name] for own in parts.values())] for name in next(iter(parts.values()))]
+    yield _table("Parts of a batch of 32, ms", ["part", *parts], rows)
     cases = list(dict.fromkeys(row["case"] for row in report["speed"]))
-    yield _table(
-        ["case", "who", "memo", "ms per call", "tokens/s", "lowest-highest", "of floor"],
-        [_speed_row(row) for case in cases for row in report["speed"] if row["case"] == case],
-    )
-    yield "Fresh process\n"
-    yield _table(["who", "load s", "first sentence s", "peak MB"], list(_fresh_rows(report)))
+    rows = [_speed_row(row) for case in cases for row in report["speed"] if row["case"] == case]
+    head = ["case", "who", "memo", "ms per call", "tokens/s", "lowest-highest", "of floor"]
+    yield _table("Speed (medians)", head, rows)
+    fresh = [(f"relmo {precision}", facts) for precision, facts in report["fresh"].items()]
+    fresh += ((name, facts) for name, facts in report["peers"].items() if "missing" not in facts)
+    times = ("load_seconds", "first_sentence_seconds")
+    rows = [[w, *(facts.get(k, "") for k in times), f"{facts['peak_mb']:,}"] for w, facts in fresh]
+    yield _table("Fresh process", ["who", "load s", "first sentence s", "peak MB"], rows)
     for name, facts in report["peers"].items():
         yield _peer_line(name, facts)
     if report["ratios"]:
-        yield "Times faster, same sentences in the same rounds (medians)\n"
         keys = ("case", "who", "memo", "peer", "times_faster")
-        yield _table(
-            ["case", "who", "memo", "than", "times"],
-            [[row[key] for key in keys] for row in report["ratios"]],
-        )
+        rows = [[row[key] for key in keys] for row in report["ratios"]]
+        title = "Times faster, same sentences in the same rounds (medians)"
+        yield _table(title, ["case", "who", "memo", "than", "times"], rows)
 
 
 def _speed_row(row: Mapping[str, Any]) -> list[object]:
     low, high = row["lowest_and_highest"]
-    fraction = row.get("fraction_of_floor")
     return [
         *(row[key] for key in ("case", "who", "memo")),
         f"{row['milliseconds_per_call']:,.1f}",
         f"{row['tokens_per_second']:,.0f}",
         f"{low:,.0f}-{high:,.0f}",
-        "" if fraction is None else f"{fraction:.0%}",
+        f"{row['fraction_of_floor']:.0%}" if "fraction_of_floor" in row else "",
     ]
-
-
-def _fresh_rows(report: Mapping[str, Any]) -> Iterator[list[object]]:
-    for precision, facts in report["fresh"].items():
-        first = facts["first_sentence_seconds"]
-        yield [f"relmo {precision}", facts["load_seconds"], first, f"{facts['peak_mb']:,}"]
-    for name, facts in report["peers"].items():
-        if "missing" not in facts:
-            yield [name, facts["load_seconds"], "", f"{facts['peak_mb']:,}"]
 
 
 def _peer_line(name: str, facts: Mapping[str, Any]) -> str:
@@ -135,9 +119,10 @@ def _peer_line(name: str, facts: Mapping[str, Any]) -> str:
     return f"{name} ({used}): vectors differ by {difference} at most ({facts['compared_in']})\n"
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+def _table(title: str, head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """A Markdown table under its title, with aligned columns."""
     cells = [list(map(str, row)) for row in (head, *rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]  # of each column
     lines = ["| " + " | ".join(map(str.ljust, row, widths)) + " |" for row in cells]
     rule = "|" + "|".join("-" * (width + 2) for width in widths) + "|"
-    return "\n".join([lines[0], rule, *lines[1:]]) + "\n"
+    return "\n".join([title, "", lines[0], rule, *lines[1:], ""])

@@ -8,9 +8,9 @@ are the model's own if it has a vocabulary, most frequent first, else invented.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import chain, cycle, islice
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -35,8 +35,7 @@ SINGLES = 4
 """Calls with one sentence per round: a single one says little, as lengths differ."""
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
+class Case(NamedTuple):
     """Calls that are timed together."""
 
     name: str

@@ -4,7 +4,6 @@ growth    milliseconds per token by sentence length, batch size and share of new
 gpu       tokens per second on a GPU (or any device), by precision and batch size
 train     tokens per second through `ElmoLayer`, forward and backward
 search    milliseconds per query over an index
-serve     requests per second of `relmo serve` under load
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from relmo.kernels.cpu_products import Precision
 from relmo.lab.bench.embedding import BenchSettings, bench_embedding, describe_model
 from relmo.lab.bench.report import describe_machine
 from relmo.lab.bench.sentences import load_sentences, of_length, take
-from relmo.lab.bench.timing import OtherPrograms, interleave, timed
+from relmo.lab.bench.timing import interleave, timed, watch_others
 from relmo.search import SemanticIndex
 from relmo.text.batches import in_windows, plan_batches
 
@@ -51,22 +50,20 @@ def run_suite(
         return bench_embedding(settings, say)
     if suite not in SUITES:
         raise ConfigError(f"unknown suite {suite!r}; choose embed, {', '.join(SUITES)}")
-    others = OtherPrograms()
+    others = watch_others()
     about, rows = SUITES[suite](settings)
-    machine = {**describe_machine(), "cores_taken_by_others": others.cores()}
-    return {"suite": suite, "machine": machine, "about": about, "rows": rows}
+    return {"suite": suite, "machine": describe_machine(others()), "about": about, "rows": rows}
 
 
 def bench_growth(settings: BenchSettings) -> tuple[str, list[Row]]:
     """Cost of a token against one quantity at a time; words are known unless they are new."""
-    elmo = _load(settings, device="cpu")
+    elmo = settings.load(device="cpu")
     known = of_length(load_sentences(settings.text, elmo), 3000)
     elmo.embed([known])  # the memo knows them from here on
     numbers = count()  # make a known word new: "bank17" was not seen before
 
     def sentences(size: int, length: int, percent: int = 0) -> list[list[str]]:
-        stream = cycle(known)
-        found = [next(stream) for _ in range(size * length)]
+        found = of_length([known], size * length)
         new = len(found) * percent // 100
         found[:new] = [f"{word}{next(numbers)}" for word in found[:new]]
         return [found[i : i + length] for i in range(0, len(found), length)]
@@ -86,7 +83,7 @@ def bench_growth(settings: BenchSettings) -> tuple[str, list[Row]]:
 def bench_gpu(settings: BenchSettings) -> tuple[str, list[Row]]:
     """Speed on the device: layers left there, and the mean of the layers as float16 on the host."""
     floats: list[Precision] = [p for p in settings.precisions if p != "int8"]  # that is for CPUs
-    elmos = {p: _load(settings, precision=p) for p in floats or settings.precisions}
+    elmos = {p: settings.load(precision=p) for p in floats or settings.precisions}
     first = next(iter(elmos.values()))
     if first.device.type == "cpu" and settings.device is None:
         raise ConfigError("the gpu suite found no GPU; --device cpu runs it on the CPU, slowly")
@@ -120,7 +117,7 @@ def bench_gpu(settings: BenchSettings) -> tuple[str, list[Row]]:
 
 def bench_train(settings: BenchSettings) -> tuple[str, list[Row]]:
     """Forward and backward of one batch through `ElmoLayer`, with the biLM frozen or trained."""
-    elmos = {"frozen": _load(settings), "trained": _load(settings)}
+    elmos = {"frozen": settings.load(), "trained": settings.load()}
     layers = {name: ElmoLayer(elmo, finetune=name == "trained") for name, elmo in elmos.items()}
     sentences = load_sentences(settings.text, elmos["frozen"])
     batches = (take(sentences, TRAIN_SENTENCES * number, TRAIN_SENTENCES) for number in count())
@@ -145,7 +142,7 @@ def bench_search(settings: BenchSettings) -> tuple[str, list[Row]]:
     if settings.index is None:
         raise ConfigError("the search suite needs an index; give one with --index")
     with SemanticIndex.open(settings.index) as index:
-        sentences = load_sentences(settings.text, _load(settings, device="cpu"))
+        sentences = load_sentences(settings.text, settings.load(device="cpu"))
         queries = (" ".join(words[:QUERY_WORDS]) for words in cycle(sentences))
         tasks: dict[str, Callable[[], object]] = {
             "embed": lambda: index.encoder.encode([next(queries)]),
@@ -169,11 +166,6 @@ def _medians(
         {**dict(zip(names, case, strict=True)), unit: round(median(values), digits)}
         for case, values in found.items()
     ]
-
-
-def _load(settings: BenchSettings, **options: Any) -> Elmo:  # noqa: ANN401 - of from_pretrained
-    chosen = {"precision": settings.precisions[0], "device": settings.device, **options}
-    return Elmo.from_pretrained(settings.model, **chosen)
 
 
 def _about(elmo: Elmo) -> str:

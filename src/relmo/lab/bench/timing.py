@@ -9,7 +9,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import truediv
+from itertools import product
 from pathlib import Path
 from statistics import median
 from typing import Any, Literal, TypeVar
@@ -65,17 +65,9 @@ class SpeedSeries:
     rounds: list[tuple[Case, float]] = field(default_factory=list)
     """What was embedded and the seconds it took."""
 
-    def seconds(self) -> list[float]:
-        """Of all calls of a round."""
-        return [seconds for _, seconds in self.rounds]
-
-    def rates(self) -> list[float]:
-        """Tokens per second."""
-        return [case.tokens / seconds for case, seconds in self.rounds]
-
     def to_dict(self) -> dict[str, Any]:
         """As JSON."""
-        rates = sorted(self.rates())
+        rates = sorted(case.tokens / seconds for case, seconds in self.rounds)
         per_call = [seconds / len(case.calls) for case, seconds in self.rounds]
         return {
             "who": self.who,
@@ -103,38 +95,31 @@ def speed_ratios(
     series: Sequence[SpeedSeries], peers: Sequence[SpeedSeries]
 ) -> list[dict[str, Any]]:
     """How many times faster each runner of ours is: the median over rounds, same sentences."""
-    return [
-        {
-            "who": ours.who,
-            "memo": ours.memo,
-            "peer": theirs.who,
-            "case": ours.case,
-            "times_faster": round(median(map(truediv, theirs.seconds(), ours.seconds())), 2),
-        }
-        for theirs in peers
-        for ours in series
-        if ours.case == theirs.case
-    ]
+    found = []
+    for theirs, ours in product(peers, series):
+        if ours.case == theirs.case:
+            pairs = zip(theirs.rounds, ours.rounds, strict=True)  # of each: case, seconds
+            times = round(median(slow / fast for (_, slow), (_, fast) in pairs), 2)
+            names = {"who": ours.who, "memo": ours.memo, "peer": theirs.who, "case": ours.case}
+            found.append({**names, "times_faster": times})
+    return found
 
 
-class OtherPrograms:
-    """How much of the machine other programs use, from its creation on.
+def watch_others() -> Callable[[], float | None]:
+    """Start watching; the function returned says how many cores others kept busy since, on average.
 
-    Ended child processes count as our own.
+    It returns None if the system does not report that. Ended child processes count as our own.
     """
+    begin, before, own = time.perf_counter(), _busy_seconds(), sum(os.times()[:4])
 
-    def __init__(self) -> None:
-        self._begin = time.perf_counter()
-        self._busy, self._own = _busy_seconds(), sum(os.times()[:4])
-
-    def cores(self) -> float | None:
-        """Cores that others kept busy on average, or None if the system does not report it."""
-        busy = _busy_seconds()
-        if busy is None or self._busy is None:
+    def cores() -> float | None:
+        after, elapsed = _busy_seconds(), max(time.perf_counter() - begin, 1e-9)
+        if after is None or before is None:
             return None
-        elapsed = max(time.perf_counter() - self._begin, 1e-9)
-        others = (busy - self._busy) - (sum(os.times()[:4]) - self._own)
+        others = (after - before) - (sum(os.times()[:4]) - own)
         return round(max(0.0, others / elapsed), 2)
+
+    return cores
 
 
 def _busy_seconds() -> float | None:

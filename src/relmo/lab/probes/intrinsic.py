@@ -20,8 +20,7 @@ import numpy as np
 
 from relmo.elmo import Elmo
 from relmo.errors import ConfigError, TextError
-from relmo.lab.probes.data import ProbeInputs, ProbeResult, find_files
-from relmo.lab.probes.layers import every_word, read_layers
+from relmo.lab.probes.inputs import ProbeInputs, ProbeResult, every_word, find_files, read_layers
 from relmo.runtime.pooling import normalize
 from relmo.text.documents import read_documents
 from relmo.types import Vectors
@@ -57,23 +56,23 @@ def measure_layers(
     rows = rows_by_word(sentences, rng)
     if not rows:
         raise TextError(f"no word occurs in {MIN_OCCURRENCES} or more sentences; give more text")
-    table = read_layers(elmo, *every_word([tuple(words) for words in sentences]), cache)
+    table = read_layers(elmo, every_word([tuple(words) for words in sentences]), cache)
     bounds = pairwise(np.cumsum([0, *map(len, sentences)]).tolist())
     spans = [(first, past) for first, past in bounds if past - first > 1]
-    some = rng.permutation(len(table))[:RANDOM_OCCURRENCES]
+    some = rng.permutation(len(table))[:RANDOM_OCCURRENCES]  # rows of any words
     scores: dict[str, float] = {}
     for layer in range(table.shape[1]):
         vectors = table[:, layer].astype(np.float32)  # (N, D)
-        units = normalize(vectors)
+        units = normalize(vectors)  # (N, D)
+        to_mean = [units[a:b] @ normalize(vectors[a:b].mean(0)) for a, b in spans]  # each (T,)
         values = {
             "self_similarity": [mean_cosine(units[each]) for each in rows],
-            "intra_sentence": [_to_mean(units[a:b], vectors[a:b]) for a, b in spans],
+            "intra_sentence": [float(cosines.mean()) for cosines in to_mean],
             "explained_variance": [explained_variance(vectors[each]) for each in rows],
             "anisotropy": [mean_cosine(units[some])],
         }
-        scores |= {
-            f"{name}_layer_{layer}": round(float(np.mean(v)), 6) for name, v in values.items()
-        }
+        for name, found in values.items():
+            scores[f"{name}_layer_{layer}"] = round(float(np.mean(found)), 6)
     return scores | {"words": float(len(rows)), "tokens": float(len(table))}
 
 
@@ -92,17 +91,12 @@ def rows_by_word(sentences: Sequence[Sequence[str]], rng: np.random.Generator) -
 def mean_cosine(units: Vectors) -> float:
     """Mean cosine between different rows of unit vectors (N, D)."""
     n = len(units)
-    total = units.sum(0, dtype=np.float64)
+    total = units.sum(0, dtype=np.float64)  # (D,)
     return float((total @ total - n) / (n * (n - 1)))
 
 
 def explained_variance(vectors: Vectors) -> float:
     """Share of the squared lengths of (N, D) along their principal direction."""
-    rows = vectors.astype(np.float64)
+    rows = vectors.astype(np.float64)  # (N, D)
     powers = np.linalg.eigvalsh(rows @ rows.T)  # (N,), ascending
     return float(powers[-1] / max(powers.sum(), 1e-12))
-
-
-def _to_mean(units: Vectors, vectors: Vectors) -> float:
-    """Mean cosine between a sentence's words, unit (T, D), and the mean of their vectors."""
-    return float((units @ normalize(vectors.mean(0))).mean())

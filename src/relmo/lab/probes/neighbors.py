@@ -12,9 +12,8 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,8 +27,7 @@ SENTENCES_AT_ONCE = 512
 """Sentences whose sense vectors are in memory at a time."""
 
 
-@dataclass(frozen=True, order=True)
-class Occurrence:
+class Occurrence(NamedTuple):
     """A word in a sentence, and its similarity to the query."""
 
     cosine: float
@@ -119,9 +117,8 @@ def nearest_words(
     others = [w for w in dict.fromkeys(candidates) if w.lower() != word.lower()]
     if not others:
         return []
-    table = normalize(
-        elmo.runtime.memo.vectors([word, *others]).float().cpu().numpy()
-    )  # (1 + words, P)
-    cosines = table[1:] @ table[0]
+    vectors = elmo.runtime.memo.vectors([word, *others])  # (1 + words, P)
+    table = normalize(vectors.float().cpu().numpy())  # unit length, so that products are cosines
+    cosines = table[1:] @ table[0]  # (words,)
     order = np.argsort(-cosines, kind="stable")[:count]
     return [(others[i], float(cosines[i])) for i in order]

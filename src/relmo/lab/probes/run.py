@@ -10,7 +10,7 @@ from pathlib import Path
 from relmo.elmo import Elmo
 from relmo.errors import ConfigError
 from relmo.files import make_folder
-from relmo.lab.probes.data import ProbeInputs, ProbeResult
+from relmo.lab.probes.inputs import ProbeInputs, ProbeResult
 from relmo.lab.probes.intrinsic import probe_intrinsic
 from relmo.lab.probes.pos import probe_pos
 from relmo.lab.probes.wic import probe_wic

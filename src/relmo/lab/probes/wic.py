@@ -14,13 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from relmo.elmo import Elmo
 from relmo.errors import DataError
-from relmo.lab.probes.data import ProbeInputs, ProbeResult, need_file
-from relmo.lab.probes.layers import STATIC, ProbeText, ProbeWords, each_reading, span_sense_vectors
+from relmo.lab.probes.inputs import ProbeInputs, ProbeResult, ProbeText, each_reading, need_file
 from relmo.tasks.data_files import PARTS, Part, numbered_lines
 from relmo.types import Vectors
 
-SENSES = "sense_vectors"
 COLUMNS = 5
 POSITIONS = re.compile(r"(\d+)-(\d+)")
 ANSWERS = {"T": True, "F": False}
@@ -32,19 +31,15 @@ def probe_wic(inputs: ProbeInputs) -> ProbeResult:
     The threshold is chosen on the training part; whether the mean of the training vectors is
     subtracted first is chosen on the dev part.
     """
-    kinds = ("data", "gold")
-    files = {
-        part: [need_file(inputs.data, f"{part}.{kind}.txt") for kind in kinds] for part in PARTS
-    }
-    pairs = {part: read_pairs(*found) for part, found in files.items()}
-    texts = {part: text for part, (text, _) in pairs.items()}
-    gold = {part: is_same for part, (_, is_same) in pairs.items()}
+    files = {p: [need_file(inputs.data, f"{p}.{k}.txt") for k in ("data", "gold")] for p in PARTS}
+    texts: dict[Part, ProbeText] = {}
+    gold: dict[Part, NDArray[np.bool_]] = {}
+    for part, paths in files.items():
+        texts[part], gold[part] = read_pairs(*paths)
     tables = inputs.tables(texts)
     vectors_of = dict(each_reading(tables))
-    vectors_of[SENSES] = {
-        part: span_sense_vectors(inputs.elmo, *text) for part, text in texts.items()
-    }
-    vectors_of[STATIC] = inputs.static(texts, tables)
+    senses = {part: span_senses(inputs.elmo, text) for part, text in texts.items()}
+    vectors_of |= {"sense_vectors": senses, "static": inputs.static(texts, tables)}
     scores: dict[str, float] = {}
     rules: dict[str, Any] = {}
     for reading, found in vectors_of.items():
@@ -54,6 +49,12 @@ def probe_wic(inputs: ProbeInputs) -> ProbeResult:
     counts = {part: {"pairs": len(is_same)} for part, is_same in gold.items()}
     used = [path for found in files.values() for path in found]
     return ProbeResult(inputs.describe(counts, used), {"rules": rules}, scores)
+
+
+def span_senses(elmo: Elmo, text: ProbeText) -> Vectors:
+    """`Elmo.sense_vectors` of each span, (N, F): the mean over its words."""
+    found = zip(elmo.sense_vectors(text[0]), text[1], strict=True)  # (T, F) and spans of each
+    return np.stack([words[start:end].mean(0) for words, own in found for start, end in own])
 
 
 def score_pairs(
@@ -67,7 +68,7 @@ def score_pairs(
     """
     best: tuple[dict[Part, float], dict[str, Any]] = {}, {}
     for center, subtracted in (("none", 0.0), ("all", vectors["train"].mean(0))):
-        moved = {part: values - subtracted for part, values in vectors.items()}
+        moved = {part: values - subtracted for part, values in vectors.items()}  # each (2 N, D)
         cosines = {part: cosine(values[::2], values[1::2]) for part, values in moved.items()}
         threshold = best_threshold(cosines["train"], gold["train"])
         accuracies = {
@@ -102,27 +103,26 @@ def best_threshold(values: NDArray[np.floating], gold: NDArray[np.bool_]) -> flo
     It lies halfway between two values; ties go to the lowest threshold.
     """
     order = np.argsort(values, kind="stable")
-    ranked, is_true = values[order], gold[order]
+    ranked, is_true = values[order], gold[order]  # both (N,), by ascending value
     bounds = np.concatenate([ranked[:1] - 1, (ranked[1:] + ranked[:-1]) / 2, ranked[-1:] + 1])
-    falses_below = np.concatenate([[0], np.cumsum(~is_true)])
-    trues_above = is_true.sum() - np.concatenate([[0], np.cumsum(is_true)])
+    falses_below = np.concatenate([[0], np.cumsum(~is_true)])  # (N + 1,)
+    trues_above = is_true.sum() - np.concatenate([[0], np.cumsum(is_true)])  # (N + 1,)
     is_bound = np.concatenate([[True], ranked[1:] > ranked[:-1], [True]])  # ties stay together
     return float(bounds[np.argmax(np.where(is_bound, falses_below + trues_above, -1))])
 
 
 def cosine(one: Vectors, other: Vectors) -> Vectors:
     """Cosine of each row with its counterpart, (N,); 0 for a zero vector."""
-    lengths = np.linalg.norm(one, axis=-1) * np.linalg.norm(other, axis=-1)
+    lengths = np.linalg.norm(one, axis=-1) * np.linalg.norm(other, axis=-1)  # (N,)
     products: Vectors = (one * other).sum(-1) / np.maximum(lengths, 1e-12)
     return products.round(6)  # the same vector twice gives exactly 1, whatever its last bits
 
 
-def _parse_pair(path: Path, number: int, line: str) -> list[tuple[ProbeWords, int]]:
+def _parse_pair(path: Path, number: int, line: str) -> list[tuple[tuple[str, ...], int]]:
     """Both sentences of a line, with the position of the word in each."""
     cells = line.split("\t")
     if len(cells) != COLUMNS:
-        reason = f"expected {COLUMNS} tab-separated columns, got {len(cells)}"
-        raise DataError(path, number, reason)
+        raise DataError(path, number, f"expected {COLUMNS} tab-separated columns, got {len(cells)}")
     positions = POSITIONS.fullmatch(cells[2].strip())
     if positions is None:
         raise DataError(path, number, f"expected two positions such as 2-5, got {cells[2]!r}")

@@ -2,45 +2,69 @@
 
 An instance gets the sense whose training examples are nearest to its vector. How "nearest" is
 computed, the `Rule`, is chosen on held-out documents of SemCor; the test sets choose nothing.
+
+NAME.data.xml       <sentence id=…> of <wf> (a word) and <instance id=… lemma=… pos=…> (one or
+more words, separated by spaces, to disambiguate)
+NAME.gold.key.txt   an instance's id and one or more sense keys, each of which is correct
+index.sense         WordNet's: sense key, synset, sense number, count
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from itertools import product
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
+from xml.etree import ElementTree
 
 import numpy as np
 from numpy.typing import NDArray
 
 from relmo.config import Count, NonNegative, Range, Settings
-from relmo.errors import ConfigError
-from relmo.lab.probes.data import ProbeInputs, ProbeResult, find_files, need_file
-from relmo.lab.probes.layers import STATIC, each_reading
-from relmo.lab.probes.wsd_data import (
-    Entry,
-    Instance,
-    SenseSentence,
-    annotated_text,
-    instances_of,
-    read_senses,
-    read_wordnet,
-)
+from relmo.errors import ConfigError, DataError
+from relmo.lab.probes.inputs import ProbeInputs, ProbeResult, each_reading, find_files, need_file
+from relmo.tasks.data_files import numbered_lines
 from relmo.types import Vectors
 
 TRAIN = "semcor"
 NOT_TESTS = (TRAIN, "semcor+omsti", "omsti", "ALL")
 """Data files that are not test sets; ALL is the union of the test sets, which is made here."""
 DATA, KEYS, WORDNET = ".data.xml", ".gold.key.txt", "index.sense"
+PARTS_OF_SPEECH = {"NOUN": "n", "VERB": "v", "ADJ": "a", "ADV": "r"}
+SENSE_TYPES = {"1": "n", "2": "v", "3": "a", "4": "r", "5": "a"}
+"""The digit after a sense key's %; 5 is a satellite adjective."""
+WORD_TAGS = ("wf", "instance")
 
+Entry = tuple[str, str]
+"""Lemma and part of speech (n, v, a, r): what WordNet lists senses for."""
 Centre = Literal["none", "all", "entry"]
 WordNet = Mapping[Entry, Sequence[str]]
 Answer = str | None
 """A sense key, or None if neither training nor WordNet has the word."""
+
+
+class Instance(NamedTuple):
+    """One or more words to disambiguate."""
+
+    id: str
+    entry: Entry
+    start: int
+    end: int
+    """Positions of the first word and of the one after the last."""
+    keys: tuple[str, ...] = ()
+    """The correct senses."""
+
+
+@dataclass(slots=True)
+class SenseSentence:
+    """A sentence and its instances."""
+
+    document: str
+    words: tuple[str, ...]
+    instances: list[Instance]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,19 +112,20 @@ def probe_wsd(inputs: ProbeInputs, settings: WsdSettings | None = None) -> Probe
     for the rule chosen on held-out documents of SemCor ("dev"); plain_READING is the nearest
     centroid by cosine.
     """
-    files = {
-        name: (path, need_file(path.parent, path.name.partition(DATA)[0] + KEYS))
-        for name, path in find_sets(inputs.data).items()
-    }
+    found = find_sets(inputs.data)
+    files = {name: (path, need_file(path.parent, name + KEYS)) for name, path in found.items()}
     wordnet = need_file(inputs.data, WORDNET)
-    sets = {name: read_senses(*found) for name, found in files.items()}
+    sets = {name: read_senses(*paths) for name, paths in files.items()}
     probe = _WsdProbe(sets, read_wordnet(wordnet), settings or WsdSettings())
     probe.score_baselines()
-    texts = {name: annotated_text(found) for name, found in sets.items()}
+    texts = {
+        name: ([s.words for s in found], [[(i.start, i.end) for i in s.instances] for s in found])
+        for name, found in sets.items()
+    }
     tables = inputs.tables(texts)
-    for reading, found in each_reading(tables):
-        probe.choose_and_score(reading, found)
-    probe.choose_and_score(STATIC, inputs.static(texts, tables))
+    for reading, vectors in each_reading(tables):
+        probe.choose_and_score(reading, vectors)
+    probe.choose_and_score("static", inputs.static(texts, tables))
     counts = {
         name: {"sentences": len(found), "instances": len(probe.instances[name])}
         for name, found in sets.items()
@@ -119,6 +144,31 @@ def find_sets(data: Path) -> dict[str, Path]:
     return {TRAIN: train, **tests}
 
 
+def read_senses(data: Path, keys: Path) -> list[SenseSentence]:
+    """The sentences of a data file; instances that the key file does not list are left out."""
+    sentences = _read_sentences(data)
+    gold = _read_keys(keys, {i.id for sentence in sentences for i in sentence.instances})
+    for sentence in sentences:
+        known = [i for i in sentence.instances if i.id in gold]
+        sentence.instances = [i._replace(keys=gold[i.id]) for i in known]
+    return sentences
+
+
+def read_wordnet(path: Path) -> dict[Entry, list[str]]:
+    """The sense keys of each entry from WordNet's index.sense, in WordNet's order."""
+    numbered: dict[Entry, list[tuple[int, str]]] = defaultdict(list)
+    for number, line in numbered_lines(path):
+        cells = line.split()
+        lemma, _, rest = cells[0].partition("%") if cells else ("", "", "")
+        if len(cells) != 4 or rest[:1] not in SENSE_TYPES or not cells[2].isdecimal():
+            reason = "expected a sense key, a synset, the sense's number and its count"
+            raise DataError(path, number, f"{reason}; is this WordNet's index.sense?")
+        numbered[lemma, SENSE_TYPES[rest[0]]].append((int(cells[2]), cells[0]))
+    if not numbered:
+        raise DataError(path, 1, "contains no senses; is this WordNet's index.sense?")
+    return {entry: [key for _, key in sorted(senses)] for entry, senses in numbered.items()}
+
+
 class _WsdProbe:
     """Scores readings one after the other."""
 
@@ -126,19 +176,20 @@ class _WsdProbe:
         self, sets: Mapping[str, Sequence[SenseSentence]], wordnet: WordNet, settings: WsdSettings
     ) -> None:
         self.settings = settings
-        self.instances = {name: instances_of(found) for name, found in sets.items()}
+        self.instances = {n: [i for s in found for i in s.instances] for n, found in sets.items()}
         self.tests = {name: found for name, found in self.instances.items() if name != TRAIN}
+        self.together = [instance for asked in self.tests.values() for instance in asked]
         documents = list(dict.fromkeys(sentence.document for sentence in sets[TRAIN]))
         held_out = set(documents[settings.held_out - 1 :: settings.held_out])
-        is_dev = [s.document in held_out for s in sets[TRAIN] for i in s.instances if i.keys]
+        is_dev = [s.document in held_out for s in sets[TRAIN] for _ in s.instances]
         self.dev_rows = np.flatnonzero(is_dev).tolist()
         if not self.dev_rows:
             raise ConfigError(
                 f"{TRAIN}{DATA} contains {len(documents)} documents; every {settings.held_out}th "
                 f"is held out to choose the rule, so at least {settings.held_out} are needed"
             )
-        self.dev = [self.instances[TRAIN][row] for row in self.dev_rows]
         numbered = list(enumerate(self.instances[TRAIN]))
+        self.dev = [instance for row, instance in numbered if is_dev[row]]
         self.senses = Senses(numbered, wordnet)
         self.senses_without_dev = Senses([p for p in numbered if not is_dev[p[0]]], wordnet)
         self.scores: dict[str, float] = {}
@@ -147,47 +198,40 @@ class _WsdProbe:
     def choose_and_score(self, reading: str, vectors: Mapping[str, Vectors]) -> None:
         """Choose the rule on the held-out documents, then score it and the plain one."""
         taught, rules = vectors[TRAIN], self.settings.rules()
-        dev_vectors = taught[self.dev_rows]
+        dev_vectors = taught[self.dev_rows]  # (M, D)
         tried = disambiguate(self.senses_without_dev, taught, self.dev, dev_vectors, rules)
-        dev_f1 = [f1(self.dev, answers) for answers in tried]
-        best = int(np.argmax(dev_f1))
+        dev_f1 = [f1(self.dev, answers) for answers in tried]  # one per rule
+        best = int(np.argmax(dev_f1))  # the first of equals; PLAIN is the first of all
         self.rules[reading] = {**asdict(rules[best]), "dev_f1": round(dev_f1[best], 4)}
-        chosen = [rules[best], PLAIN]
-        answers = {
-            test: disambiguate(self.senses, taught, instances, vectors[test], chosen)
-            for test, instances in self.tests.items()
-        }
-        for number, (name, on_dev) in enumerate(((reading, best), (f"plain_{reading}", 0))):
-            on_tests = {test: found[number] for test, found in answers.items()}
-            self._score(name, tried[on_dev], on_tests)
+        for name, number in ((reading, best), (f"plain_{reading}", rules.index(PLAIN))):
+            answers = {"dev": tried[number]}
+            for test, instances in self.tests.items():
+                rule, asked = [rules[number]], vectors[test]
+                (answers[test],) = disambiguate(self.senses, taught, instances, asked, rule)
+            self._score(name, answers)
 
     def score_baselines(self) -> None:
         """Score what needs no vectors: WordNet's first sense, and SemCor's most frequent one."""
         baselines = {"first_sense": Senses.first, "most_frequent": Senses.most_frequent}
         for name, answer in baselines.items():
-            dev = [answer(self.senses_without_dev, i.entry) for i in self.dev]
             tests = {t: [answer(self.senses, i.entry) for i in self.tests[t]] for t in self.tests}
-            self._score(name, dev, tests)
+            dev = [answer(self.senses_without_dev, i.entry) for i in self.dev]
+            self._score(name, {"dev": dev, **tests})
 
     def facts(self) -> dict[str, Any]:
         """The rules tried and chosen, and how many test instances training does not cover."""
-        tests = [instance for asked in self.tests.values() for instance in asked]
         return {
             **asdict(self.settings),
             "rules": self.rules,
             "dev_instances": len(self.dev),
-            "test_instances": len(tests),
-            "test_instances_unseen": sum(i.entry not in self.senses.rows for i in tests),
+            "test_instances": len(self.together),
+            "test_instances_unseen": sum(i.entry not in self.senses.rows for i in self.together),
         }
 
-    def _score(
-        self, reading: str, dev: Sequence[Answer], tests: Mapping[str, Sequence[Answer]]
-    ) -> None:
+    def _score(self, reading: str, answers: Mapping[str, Sequence[Answer]]) -> None:
         """F1 on the held-out documents, on each test set, and on all test sets together."""
-        together = [i for asked in self.tests.values() for i in asked]
-        asked = {"dev": self.dev, **self.tests, "test": together}
-        given = {"dev": dev, **tests, "test": [a for test in self.tests for a in tests[test]]}
-        for part, instances in asked.items():
+        given = {**answers, "test": [a for test in self.tests for a in answers[test]]}
+        for part, instances in {"dev": self.dev, **self.tests, "test": self.together}.items():
             self.scores[f"{part}_f1_{reading}"] = round(f1(instances, given[part]), 4)
 
 
@@ -200,7 +244,7 @@ class Senses:
             an entry unseen in training.
     """
 
-    def __init__(self, instances: Iterable[tuple[int, Instance]], wordnet: WordNet) -> None:
+    def __init__(self, instances: Sequence[tuple[int, Instance]], wordnet: WordNet) -> None:
         self.wordnet = wordnet
         found: dict[Entry, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
         for row, instance in instances:
@@ -244,7 +288,7 @@ def disambiguate(
     rows_of: dict[Entry, list[int]] = defaultdict(list)
     for row, instance in enumerate(instances):
         rows_of[instance.entry].append(row)
-    mean = taught.mean(0)
+    mean = taught.mean(0)  # (D,)
     for entry, rows in rows_of.items():
         if entry not in senses.rows:
             continue
@@ -265,7 +309,7 @@ def f1(instances: Sequence[Instance], answers: Sequence[Answer]) -> float:
 
 def cosines_of(vectors: Vectors, others: Vectors) -> Vectors:
     """Cosine of each row with each of the others, (N, M); 0 for a zero vector."""
-    lengths = np.linalg.norm(vectors, axis=-1)[:, None] * np.linalg.norm(others, axis=-1)
+    lengths = np.linalg.norm(vectors, axis=-1)[:, None] * np.linalg.norm(others, axis=-1)  # (N, M)
     found: Vectors = vectors @ others.T / np.maximum(lengths, 1e-12)
     return found.round(5)  # smaller differences are noise: then the more frequent sense wins
 
@@ -282,7 +326,7 @@ def _choose_senses(
     sense_of = np.repeat(np.arange(len(rows)), [len(found) for found in rows])  # (E,)
     examples = taught[[row for found in rows for row in found]]  # (E, D)
     centroids = np.stack([taught[found].mean(0) for found in rows])  # (S, D)
-    entry_mean = taught[sorted({row for found in rows for row in found})].mean(0)
+    entry_mean = taught[sorted({row for found in rows for row in found})].mean(0)  # (D,)
     centers = {"none": np.zeros_like(mean), "all": mean, "entry": entry_mean}
     log_counts = np.log1p(np.bincount(sense_of))  # (S,)
 
@@ -292,7 +336,7 @@ def _choose_senses(
 
     @cache
     def nearest(centre: Centre) -> NDArray[np.int64]:  # (N, E): senses, the nearest example first
-        cosines = cosines_of(vectors - centers[centre], examples - centers[centre])
+        cosines = cosines_of(vectors - centers[centre], examples - centers[centre])  # (N, E)
         found: NDArray[np.int64] = sense_of[np.argsort(-cosines, axis=-1, kind="stable")]
         return found
 
@@ -300,7 +344,83 @@ def _choose_senses(
         if rule.kind == "centroid":
             scores = similarities(rule.centre) + rule.prior * log_counts  # (N, S)
             return np.asarray(scores.argmax(-1), np.int64)
-        votes = nearest(rule.centre)[:, : rule.votes]
+        votes = nearest(rule.centre)[:, : rule.votes]  # (N, votes)
         return np.array([np.bincount(each).argmax() for each in votes], np.int64)
 
     return [choose(rule) for rule in rules]
+
+
+def _read_sentences(path: Path) -> list[SenseSentence]:
+    found: list[SenseSentence] = []
+    ids: set[str] = set()
+    document = ""
+    words: list[str] | None = None  # of the sentence being read; None between sentences
+    instances: list[Instance] = []
+    for number, event, element in _elements(path):
+        tag = element.tag
+        if event == "start" and tag == "text":
+            document = element.get("id", "")
+        elif event == "start" and tag == "sentence":
+            words, instances = [], []
+        elif event == "end" and tag == "sentence" and words is not None:
+            found.append(SenseSentence(document, tuple(words), instances))
+            words = None
+            element.clear()  # frees the memory of its words
+        elif event == "start" and (tag in WORD_TAGS) != (words is not None):
+            where = "outside a sentence" if words is None else "unknown inside a sentence"
+            raise DataError(path, number, f"<{tag}> is {where}; expected <wf> or <instance> there")
+        elif event == "end" and tag in WORD_TAGS and words is not None:
+            own = (element.text or "").split()
+            if not own or len(element):
+                raise DataError(path, number, f"<{tag}> must contain words and nothing else")
+            if tag == "instance":
+                instance = _parse_instance(path, number, element, len(words), len(own))
+                if instance.id in ids:
+                    raise DataError(path, number, f"duplicate instance id {instance.id}")
+                ids.add(instance.id)
+                instances.append(instance)
+            words += own
+    if not ids:
+        raise DataError(path, 1, "contains no instances; is it in the unified format?")
+    return found
+
+
+def _elements(path: Path) -> Iterator[tuple[int, str, ElementTree.Element]]:
+    """Line number, "start" or "end", and element, as they are parsed line by line."""
+    parser: ElementTree.XMLPullParser[Any] = ElementTree.XMLPullParser(("start", "end"))
+    try:
+        for number, line in numbered_lines(path):
+            parser.feed(line + "\n")
+            events: Iterator[Any] = parser.read_events()
+            yield from ((number, event, element) for event, element in events)
+        parser.close()
+    except ElementTree.ParseError as error:
+        reason = f"not well-formed XML ({error})"
+        raise DataError(path, error.position[0], reason) from error
+
+
+def _parse_instance(
+    path: Path, number: int, element: ElementTree.Element, start: int, length: int
+) -> Instance:
+    name, lemma, pos = (element.get(key, "") for key in ("id", "lemma", "pos"))
+    if not name or not lemma or pos not in PARTS_OF_SPEECH:
+        known = ", ".join(PARTS_OF_SPEECH)
+        raise DataError(path, number, f"an instance needs an id, a lemma and a pos of {known}")
+    return Instance(name, (lemma.lower(), PARTS_OF_SPEECH[pos]), start, start + length)
+
+
+def _read_keys(path: Path, known: set[str]) -> dict[str, tuple[str, ...]]:
+    found: dict[str, tuple[str, ...]] = {}
+    for number, line in numbered_lines(path):
+        if not (cells := line.split()):
+            continue
+        if len(cells) < 2 or not all("%" in key for key in cells[1:]):
+            raise DataError(path, number, "expected an instance's id and its sense keys")
+        if cells[0] not in known:
+            raise DataError(path, number, f"no instance {cells[0]} in the data file beside it")
+        if cells[0] in found:
+            raise DataError(path, number, f"duplicate keys for instance {cells[0]}")
+        found[cells[0]] = tuple(cells[1:])
+    if not found:
+        raise DataError(path, 1, "contains no keys; expected instances' ids and sense keys")
+    return found

@@ -3,7 +3,7 @@
 records    files -> Run, and report.toml -> Study
 groups     Run -> Group (runs that differ only in their seeds); which count, what they are called
 tasks, layers, efficiency, probes    records -> sections, one per table or figure of the paper
-blocks     what sections consist of; paper.toml has their texts and published figures
+page       what sections consist of; texts.toml has their texts and published figures
 plots      numbers -> SVG
 render     sections -> report.md, index.html
 report     all of it

@@ -10,15 +10,7 @@ from statistics import fmean
 from typing import TypeAlias
 
 from relmo.lab.reports import page
-from relmo.lab.reports.groups import (
-    ENOUGH_SEEDS,
-    Dataset,
-    Group,
-    Records,
-    differences,
-    listed,
-    slug,
-)
+from relmo.lab.reports.groups import ENOUGH_SEEDS, Dataset, Group, Records, differences
 from relmo.lab.reports.plots import Series, curves
 from relmo.lab.reports.records import TASKS, Run
 
@@ -43,11 +35,10 @@ def figure_1(records: Records) -> page.Section:
 
 def _lines(records: Records, dataset: Dataset) -> Lines:
     lines: Lines = {}
-    for model in ["", *records.main_models]:
-        own = [g for g in records.groups if (g.dataset, g.elmo) == (dataset, model)]
-        shares = sorted({group.share for group in own})
-        if shares:
-            lines[model] = {share: records.select(dataset, model, share)[0] for share in shares}
+    shares = sorted({group.share for group in records.groups})
+    for model, share in product(["", *records.main_models], shares):
+        if own := records.select(dataset, model, share):
+            lines.setdefault(model, {})[share] = own[0]
     return lines
 
 
@@ -63,11 +54,9 @@ def _picture(records: Records, dataset: Dataset, lines: Lines) -> tuple[str, str
         for one in series
     )
     words = f"Score by share of the training data. {'; '.join(each)}."
-    title, ticks = (
-        records.title(dataset),
-        [(x, f"{100 * x:g} %") for x in sorted({*chain(*lines.values())})],
-    )
-    name, label = f"share-{slug(title)}", "share of the training data"
+    ticks = [(x, f"{100 * x:g} %") for x in sorted({*chain(*lines.values())})]
+    title, label = records.title(dataset), "share of the training data"
+    name = f"share-{page.slug(title)}"
     return name, curves(name, title, words, series, label, ticks, is_log=True)
 
 
@@ -131,7 +120,7 @@ def _unfinished(records: Records, dataset: Dataset, lines: Lines) -> Iterator[pa
     if points:
         yield page.Caveat(
             f"{records.title(dataset)}: all runs were best at their last update, so more updates "
-            f"might help: {listed(points)}."
+            f"might help: {page.listed(points)}."
         )
 
 
@@ -154,15 +143,15 @@ def _claims(records: Records, dataset: Dataset, lines: Lines) -> Iterator[page.C
 def _missing(records: Records, found: Mapping[Dataset, Lines]) -> Iterator[page.Missing]:
     """Shares that the study should contain but did not run."""
     tasks = {dataset.task for dataset in found}
-    none = [task for task in records.study.share_tasks if task not in tasks]
+    none = page.listed([task for task in records.study.share_tasks if task not in tasks])
     if none:
-        yield page.Missing(f"No runs with less than all of the training data on {listed(none)}.")
+        yield page.Missing(f"No runs with less than all of the training data on {none}.")
     for dataset, lines in found.items():
         for model, line in lines.items() if dataset.task in records.study.share_tasks else ():
             lost = [f"{100 * share:g} %" for share in records.study.shares if share not in line]
             if lost:
                 name = f"{records.title(dataset)}, {model or 'baseline'}"
-                yield page.Missing(f"{name}: not run with {listed(lost)} of the data.")
+                yield page.Missing(f"{name}: not run with {page.listed(lost)} of the data.")
 
 
 def updates_to(run: Run, target: float) -> int | None:

@@ -8,7 +8,6 @@ the higher mean score on the development part: that group is the one that is "ch
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -256,13 +255,3 @@ def _setting(key: str, value: Any) -> str:  # noqa: ANN401 - any JSON
     if value is None:
         return f"no {name}"
     return f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}"
-
-
-def listed(names: Sequence[str]) -> str:
-    """`a, b and c`."""
-    return " and ".join([", ".join(names[:-1]), names[-1]] if names[1:] else names)
-
-
-def slug(text: str) -> str:
-    """A text as a file name and an anchor."""
-    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")

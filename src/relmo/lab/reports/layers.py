@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from statistics import fmean
+from typing import NamedTuple
 
 from relmo.lab.reports import page
-from relmo.lab.reports.groups import ENOUGH_SEEDS, PLACES, Dataset, Group, Records, listed, slug
+from relmo.lab.reports.groups import ENOUGH_SEEDS, PLACES, Dataset, Group, Records
 from relmo.lab.reports.plots import heat_map
 from relmo.lab.reports.records import TEXTS, Run, ScoredPart, Texts
 
@@ -20,8 +20,7 @@ PARTS: tuple[tuple[ScoredPart, str], ...] = ("dev", "development"), ("test", "te
 MIX_PLACES = "input", "output"
 
 
-@dataclass(frozen=True)
-class Family:
+class Family(NamedTuple):
     """Groups of a data set and model that differ in one thing, by its value."""
 
     dataset: Dataset
@@ -30,22 +29,13 @@ class Family:
     variants: Mapping[str, Group]
 
 
-def table_2(records: Records) -> page.Section:
-    """Layer weighting."""
-    return _section(records, "layers", ("input.layers", "input.l2"))
-
-
-def table_3(records: Records) -> page.Section:
-    """Placement."""
-    return _section(records, "places", ("input.place",))
-
-
-def _section(records: Records, name: str, keys: Sequence[str]) -> page.Section:
-    """A comparison of runs that differ only in some settings."""
-    families = find_families(records, keys)
-    blocks: list[page.Block] = [_table(records, TEXTS[name], families)] if families else []
+def compare_settings(records: Records, name: str) -> page.Section:
+    """Runs that differ only in some settings: `layers` is Table 2, `places` Table 3."""
+    texts = TEXTS[name]
+    families = find_families(records, texts["settings"])
+    blocks: list[page.Block] = [_table(records, texts, families)] if families else []
     blocks += (claim for family in families for claim in _claims(records, family))
-    return records.section(name, blocks, _gaps(records, TEXTS[name], families))
+    return records.section(name, blocks, _gaps(records, texts, families))
 
 
 def find_families(records: Records, keys: Sequence[str]) -> list[Family]:
@@ -146,19 +136,18 @@ def _gaps(records: Records, texts: Texts, families: Sequence[Family]) -> Iterato
         tasks = {dataset.task for dataset in own}
         none = [task for task in records.study.compared_tasks if task not in tasks]
         if none:
-            yield page.Missing(f"No runs of {model} that {what} on {listed(none)}.")
+            yield page.Missing(f"No runs of {model} that {what} on {page.listed(none)}.")
         for dataset, family in own.items():
             wanted = texts["variants"].keys() - family.variants.keys() - {"0"}
             lost = [name for key, name in texts["variants"].items() if key in wanted]
             if lost:
-                yield page.Missing(f"{records.title(dataset)}: not run with {listed(lost)}.")
+                yield page.Missing(f"{records.title(dataset)}: not run with {page.listed(lost)}.")
     for model in records.study.models[1:]:
         if families and not any(family.elmo == model for family in families):
             yield page.Missing(f"No such runs of {model}.")
 
 
-@dataclass(frozen=True)
-class LearnedMix:
+class LearnedMix(NamedTuple):
     """Layer weights that a group of runs learned at a place: means over seeds."""
 
     group: Group
@@ -180,7 +169,7 @@ def figure_2(records: Records) -> page.Section:
             caption = f"{model}: shares of the layers by task (a stronger color is more), and γ."
             blocks += [page.Figure(pictures, caption), _mix_table(records, model, mixes)]
             first = [mix for mix in mixes["input"] if max(mix.weights) == mix.weights[1]]
-            which = listed([records.corpus_name(mix.group.dataset) for mix in first])
+            which = page.listed([records.corpus_name(mix.group.dataset) for mix in first])
             blocks += [page.Claim(
                 f"{model}: at the input most tasks favor the first LSTM layer",
                 2 * len(first) > len(mixes["input"]),
@@ -216,7 +205,7 @@ def _heat_map(records: Records, model: str, place: str, mixes: list[LearnedMix])
     """File name and picture."""
     columns = [f"layer {n}" for n in range(len(mixes[0].weights))]
     rows = [(records.corpus_name(m.group.dataset), m.weights, f"{m.gamma:.2f}") for m in mixes]
-    name = f"mix-{place}-{slug(model)}"
+    name = f"mix-{place}-{page.slug(model)}"
     return name, heat_map(name, f"Mix at the {place}, {model}", rows, columns, "γ")
 
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from statistics import fmean
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from relmo.lab.reports.records import TEXTS, Run
 
 SpanKind = Literal["", "strong", "paper", "weak"]
 
 
-@dataclass(frozen=True)
-class Span:
+class Span(NamedTuple):
     """A piece of text; a number that we measured links to its record."""
 
     text: str
@@ -31,29 +30,25 @@ Row: TypeAlias = Sequence[Text | None]
 NOTHING = Span("–", kind="weak")
 
 
-@dataclass(frozen=True)
-class Paragraph:
+class Paragraph(NamedTuple):
     """A few sentences."""
 
     text: Text
 
 
-@dataclass(frozen=True)
-class Missing:
+class Missing(NamedTuple):
     """What cannot be shown because it was not run."""
 
     text: str
 
 
-@dataclass(frozen=True)
-class Caveat:
+class Caveat(NamedTuple):
     """What to keep in mind about the numbers."""
 
     text: str
 
 
-@dataclass(frozen=True)
-class Claim:
+class Claim(NamedTuple):
     """A statement, and whether it holds here."""
 
     what: str
@@ -68,8 +63,7 @@ class Claim:
         return "yes" if self.holds else "no"
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(NamedTuple):
     """Rows under a head."""
 
     caption: str
@@ -79,16 +73,14 @@ class Table:
     """Number of leading columns that contain words; the others contain numbers."""
 
 
-@dataclass(frozen=True)
-class Figure:
+class Figure(NamedTuple):
     """SVG pictures that belong together, by file name, and what they show."""
 
     pictures: dict[str, str]
     caption: str
 
 
-@dataclass(frozen=True)
-class Details:
+class Details(NamedTuple):
     """Collapsed until opened."""
 
     summary: str
@@ -98,8 +90,7 @@ class Details:
 Block: TypeAlias = Paragraph | Missing | Caveat | Claim | Table | Figure | Details
 
 
-@dataclass(frozen=True)
-class Section:
+class Section(NamedTuple):
     """A table or figure of the paper."""
 
     name: str
@@ -165,3 +156,13 @@ def published(figure: str, remark: str = "") -> list[Span]:
 def join(texts: Iterable[Text], between: str = ", ") -> list[Span]:
     """Texts with a separator between them."""
     return text(*(part for each in texts for part in (between, each)))[1:]
+
+
+def listed(names: Sequence[str]) -> str:
+    """`a, b and c`."""
+    return " and ".join([", ".join(names[:-1]), names[-1]] if names[1:] else names)
+
+
+def slug(text: str) -> str:
+    """A text as a file name and an anchor."""
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")

@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from itertools import chain
 from math import isnan
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 
 from relmo.lab.reports import page
-from relmo.lab.reports.groups import Records, slug
+from relmo.lab.reports.groups import Records
 from relmo.lab.reports.plots import Series, curves, dots
 from relmo.lab.reports.records import TEXTS, Run, Texts
 
@@ -76,8 +76,7 @@ def _marked(run: Run, sentence: str, position: int) -> list[page.Span]:
     return page.text(f"{before} " if before else "", word, f" {after}" if after else "")
 
 
-@dataclass(frozen=True)
-class Probe:
+class Probe(NamedTuple):
     """A probe of a model: its runs, and their scores by part and method."""
 
     label: str
@@ -141,28 +140,14 @@ def find_probes(records: Records, task: str) -> list[Probe]:
     return probes
 
 
-def table_5(records: Records) -> page.Section:
-    """Word senses."""
-    return _section(records, "senses", "wsd")
-
-
-def table_6(records: Records) -> page.Section:
-    """Parts of speech."""
-    return _section(records, "tags", "pos")
-
-
-def word_in_context(records: Records) -> page.Section:
-    """Does a word have the same meaning in two sentences?"""
-    return _section(records, "wic", "wic")
-
-
-def _section(records: Records, name: str, probe_name: str) -> page.Section:
-    """Figure, tables and claims of a probe."""
-    texts, probes = TEXTS[name], find_probes(records, f"probe-{probe_name}")
+def scores_by_layer(records: Records, name: str) -> page.Section:
+    """Scores of a probe: `senses` is Table 5, `tags` Table 6, `wic` Word-in-Context."""
+    texts = TEXTS[name]
+    probes = find_probes(records, f"probe-{texts['probe']}")
     blocks: list[page.Block] = [_table(texts, probe) for probe in probes]
     if probes and "layers" in texts:
         blocks.insert(0, _figure(records, texts, probes))
-        blocks += (claim for probe in probes for claim in _claims(records, probe, probe_name))
+        blocks += (claim for probe in probes for claim in _claims(records, probe, texts["probe"]))
     missing = records.absent(texts["record"], {probe.model for probe in probes})
     return records.section(name, blocks, missing, rules=_rules(probes))
 
@@ -220,7 +205,7 @@ def _figure(records: Records, texts: Texts, probes: Sequence[Probe]) -> page.Fig
             for m in probe.methods("test")
         ]
         rows += [(f"paper, layer {n}", "paper", float(v)) for n, v in texts["layers"].items()]
-        name = f"{probe.runs[0].task.removeprefix('probe-')}-{slug(probe.label)}"
+        name = f"{probe.runs[0].task.removeprefix('probe-')}-{page.slug(probe.label)}"
         legend = [(own, probe.model), ("s0", "no vectors"), ("paper", "the paper")]
         pictures[name] = dots(name, f"{heading}, {probe.label}", rows, legend)
     return page.Figure(pictures, f"{heading}, by method; the scale does not start at zero.")
@@ -255,11 +240,10 @@ def _claims(records: Records, probe: Probe, name: str) -> Iterator[page.Claim]:
 def intrinsic(records: Records) -> page.Section:
     """How contextual each layer is."""
     found = records.of("probe-intrinsic")
-    blocks: list[page.Block] = []
+    blocks: list[page.Block] = [_intrinsic_table(run) for run in found]
     if found:
         pictures = _intrinsic_pictures(records, found)
-        blocks = [page.Figure(pictures, "How contextual each layer is.")]
-        blocks += (_intrinsic_table(run) for run in found)
+        blocks.insert(0, page.Figure(pictures, "How contextual each layer is."))
         blocks += (claim for run in found for claim in _intrinsic_claims(run))
     missing = records.absent("how contextual the layers are", {run.elmo for run in found})
     return records.section("intrinsic", blocks, missing)
@@ -275,18 +259,15 @@ def _intrinsic_pictures(records: Records, found: Sequence[Run]) -> dict[str, str
     pictures = {}
     for measure, label in INTRINSIC.items():
         lines = {run: line for run in found if (line := _by_layer(run, measure))}
-        series, words = [], []
-        for run, line in lines.items():
-            points = [(n, value, value, value) for n, value in line.items()]
-            series.append(Series(run.elmo, records.mark(run.elmo), points))
-            words.append(f"{run.elmo} " + ", ".join(f"{value:.2f}" for value in line.values()))
-        numbers = sorted({n for line in lines.values() for n in line})
-        if numbers:
-            name, description = f"intrinsic-{slug(measure)}", f"By layer: {'; '.join(words)}."
-            ticks = [(float(n), f"layer {n}") for n in numbers]
-            pictures[name] = curves(
-                name, label.capitalize(), description, series, "", ticks, digits=1
-            )
+        series = [
+            Series(run.elmo, records.mark(run.elmo), [(n, v, v, v) for n, v in line.items()])
+            for run, line in lines.items()
+        ]
+        each = (f"{s.label} {', '.join(f'{y:.2f}' for _, y, _, _ in s.points)}" for s in series)
+        ticks = [(float(n), f"layer {n}") for n in sorted({*chain(*lines.values())})]
+        if ticks:
+            name, words = f"intrinsic-{page.slug(measure)}", f"By layer: {'; '.join(each)}."
+            pictures[name] = curves(name, label.capitalize(), words, series, "", ticks, digits=1)
     return pictures
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -23,11 +24,16 @@ from relmo.lab.reports.records import TEXTS, Run
 from relmo.lab.reports.render import Html, Markdown
 
 TITLE = TEXTS["report"]["title"]
-SECTIONS = (
-    tasks.table_1, layers.table_2, layers.table_3, efficiency.figure_1, layers.figure_2,
-    probes.table_4, probes.table_5, probes.table_6, probes.word_in_context, probes.intrinsic,
+SECTIONS: tuple[Callable[[Records], page.Section], ...] = (
+    tasks.table_1,
+    *(partial(layers.compare_settings, name=name) for name in ("layers", "places")),
+    efficiency.figure_1,
+    layers.figure_2,
+    probes.table_4,
+    *(partial(probes.scores_by_layer, name=name) for name in ("senses", "tags", "wic")),
+    probes.intrinsic,
     probes.table_7,
-)  # fmt: skip
+)
 OTHER_TASKS = (
     "probe-wsd", "probe-pos", "probe-wic", "neighbors", "probe-intrinsic", "tuned-perplexity",
 )  # fmt: skip

@@ -9,7 +9,7 @@ import numpy as np
 
 from relmo.lab.bootstrap import compare
 from relmo.lab.reports import page
-from relmo.lab.reports.groups import Dataset, Group, Records, differences, listed
+from relmo.lab.reports.groups import Dataset, Group, Records, differences
 from relmo.lab.reports.plots import PlotRow, dumbbells
 from relmo.lab.reports.records import TASKS, TEXTS
 from relmo.tasks.coref.metrics import mean_f1
@@ -21,7 +21,7 @@ def table_1(records: Records) -> page.Section:
     """Scores of each task, the settings behind them, and what the data is."""
     found = records.datasets(lambda group: group.share == 1)
     whole = (run for group in records.groups if group.share == 1 for run in group.runs)
-    hardware = sorted({str(run.record.get("hardware", "")) for run in whole})
+    hardware = page.listed(sorted({str(run.record.get("hardware", "")) for run in whole}))
     blocks: list[page.Block] = []
     if found:
         rows = [row for dataset in found for row in _rows(records, dataset)]
@@ -33,7 +33,7 @@ def table_1(records: Records) -> page.Section:
             *(line for dataset in found for line in _bootstraps(records, dataset)),
             *_settings(records, found),
         ]
-    return records.section("tasks", blocks, _missing(records, found), hardware=listed(hardware))
+    return records.section("tasks", blocks, _missing(records, found), hardware=hardware)
 
 
 def error_reduction(before: float, after: float) -> float:
@@ -194,7 +194,7 @@ def _figure(records: Records, found: Sequence[Dataset]) -> page.Figure:
 def _missing(records: Records, found: Sequence[Dataset]) -> Iterator[page.Missing | page.Caveat]:
     absent = [task for task in PUBLISHED if task not in {dataset.task for dataset in found}]
     if absent:
-        yield page.Missing(f"No run of {listed(absent)}.")
+        yield page.Missing(f"No run of {page.listed(absent)}.")
     for model in ("", *records.study.models):
         lacking = [records.title(d) for d in found if not records.select(d, model)]
         if lacking:

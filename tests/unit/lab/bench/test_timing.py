@@ -7,11 +7,11 @@ from relmo.lab.bench.floor import MachineRates, fraction_of_floor
 from relmo.lab.bench.sentences import Case
 from relmo.lab.bench.timing import (
     MIN_ROUNDS,
-    OtherPrograms,
     SpeedBook,
     interleave,
     rounds,
     speed_ratios,
+    watch_others,
 )
 from tests.conftest import tiny_config
 
@@ -68,12 +68,12 @@ def test_tasks_take_turns_and_the_warm_up_is_dropped():
 
 def test_only_other_programs_count(tmp_path, monkeypatch):
     monkeypatch.setattr(timing, "STAT", tmp_path / "stat")
-    assert OtherPrograms().cores() is None
+    assert watch_others()() is None
     ticks = os.sysconf("SC_CLK_TCK")
     for seconds, busy, own in ((10, 0, 5.0), (12, 3 * ticks, 6.0)):
         (tmp_path / "stat").write_text(f"cpu {busy} 0 0 999 99 0 0 0\n")
         monkeypatch.setattr(timing.time, "perf_counter", lambda seconds=seconds: float(seconds))
         monkeypatch.setattr(timing.os, "times", lambda own=own: (own, 0.0, 0.0, 0.0, 0.0))
         if seconds == 10:
-            others = OtherPrograms()
-    assert others.cores() == 1.0  # of 3 busy seconds in 2, one was our own
+            others = watch_others()
+    assert others() == 1.0  # of 3 busy seconds in 2, one was our own

@@ -4,9 +4,15 @@ import numpy as np
 import pytest
 
 from relmo.errors import ConfigError, DataError
-from relmo.lab.probes.data import ProbeInputs
-from relmo.lab.probes.layers import span_sense_vectors
-from relmo.lab.probes.wic import best_threshold, cosine, probe_wic, read_pairs, score_pairs
+from relmo.lab.probes.inputs import ProbeInputs
+from relmo.lab.probes.wic import (
+    best_threshold,
+    cosine,
+    probe_wic,
+    read_pairs,
+    score_pairs,
+    span_senses,
+)
 from relmo.tasks.data_files import PARTS
 from tests.support.toy_probes import write_wic
 
@@ -110,7 +116,7 @@ def test_a_part_that_is_missing_or_there_twice_is_named(tiny, tmp_path):
 
 def test_sense_vectors_of_a_span_are_the_mean_of_its_words(tiny):
     sentences = [("a", "bank", "of", "a", "river"), ("the", "bank")]
-    found = span_sense_vectors(tiny, sentences, [[(1, 2), (0, 2)], [(1, 2)]])
+    found = span_senses(tiny, (sentences, [[(1, 2), (0, 2)], [(1, 2)]]))
     alone = tiny.sense_vectors([list(words) for words in sentences])
     np.testing.assert_allclose(found[0], alone[0][1])
     np.testing.assert_allclose(found[1], alone[0][:2].mean(0))
