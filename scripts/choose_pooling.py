@@ -32,8 +32,7 @@ from relmo import Elmo
 from relmo.files import make_folder, sha256
 from relmo.search.documents import Document
 from relmo.search.encoder import IsotropyTransform, WordWeights
-from relmo.search.fusion import Fusion
-from relmo.search.lexical import bm25, make_analyzer
+from relmo.search.lexical import Fusion, bm25, make_analyzer
 from relmo.search.passages import split_passages
 from relmo.search.settings import IndexSettings, IsotropyMethod
 from relmo.train.run import write_record
@@ -204,7 +203,7 @@ class Study:
 
     def _weights(self, kind: str, at: float, corpus: Texts) -> WordWeights:
         if kind == "none":
-            return WordWeights.uniform()
+            return WordWeights()
         if kind == "corpus":
             return WordWeights.from_sentences(corpus.sentences, at)
         assert self.elmo.lexicon is not None

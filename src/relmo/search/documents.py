@@ -16,6 +16,7 @@ import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -171,11 +172,10 @@ def _read_table(path: Path, source: str, columns: TableColumns) -> Iterator[Docu
     suffix = path.suffix.lower()
     read_rows = {".jsonl": _jsonl_rows, ".xlsx": _xlsx_rows}.get(suffix, _csv_rows)
     for number, (line, cells) in enumerate(read_rows(path), start=1):
-        if (
-            suffix != ".jsonl"
-            and isinstance(cells, Mapping)
-            and (missing := columns.missing(cells))
-        ):
+        if isinstance(cells, str):
+            yield BadRow(source, line, cells)
+            continue
+        if suffix != ".jsonl" and (missing := columns.missing(cells)):
             yield BadRow(source, 1, missing)
             return  # the header lacks the column, and so does every row
         try:
@@ -191,11 +191,11 @@ def _read_table(path: Path, source: str, columns: TableColumns) -> Iterator[Docu
 
 
 def _make_document(
-    source: str, number: int, line: int, cells: Mapping[str, Any] | str, columns: TableColumns
+    source: str, number: int, line: int, cells: Mapping[str, Any], columns: TableColumns
 ) -> Document:
     """The document of a row; TextError if there is something wrong with the row."""
-    if isinstance(cells, str) or (missing := columns.missing(cells)):
-        raise TextError(cells if isinstance(cells, str) else missing)
+    if missing := columns.missing(cells):
+        raise TextError(missing)
     texts = {name: cells[name] for name in columns.text if cells[name] is not None}
     for name, text in texts.items():
         if isinstance(text, dict | list):
@@ -244,14 +244,11 @@ def _csv_rows(path: Path) -> Iterator[Row]:
 
 def _number(cell: str) -> str | int | float:
     """Plain numbers as numbers, so that filters can compare them; anything else stays text."""
-    if len(cell) > 15 or not cell.lstrip("-")[:1].isdigit() or cell.lstrip("-")[:2] == "00":
-        return cell
-    for kind in (int, float):
-        try:
-            value = kind(cell)
-        except ValueError:
-            continue
-        return value if str(value) == cell else cell
+    if len(cell) <= 15 and cell.lstrip("-")[:1].isdigit():  # not "nan" or "inf"
+        for kind in (int, float):
+            with suppress(ValueError):
+                if str(value := kind(cell)) == cell:
+                    return value
     return cell
 
 

@@ -18,7 +18,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,18 +39,16 @@ PRIOR_BELOW = 1000
 _LENGTH = struct.Struct("<Q")
 
 
+@dataclass(eq=False, slots=True)
 class PassageEncoder:
     """A model, the weights of words, and the transform that removes what all vectors share."""
 
-    def __init__(
-        self,
-        elmo: Elmo,
-        layer: OneLayer,
-        weights: WordWeights,
-        isotropy: IsotropyTransform | None = None,
-    ) -> None:
-        self.elmo, self.layer, self.weights, self.isotropy = elmo, layer, weights, isotropy
-        self._sample: dict[str, Vectors] = {}  # vectors known from fitting, not computed twice
+    elmo: Elmo
+    layer: OneLayer
+    weights: WordWeights
+    isotropy: IsotropyTransform | None = None
+    _sample: dict[str, Vectors] = field(default_factory=dict)
+    """Vectors known from fitting, not computed twice."""
 
     @classmethod
     def fit(
@@ -61,7 +59,7 @@ class PassageEncoder:
         show_progress_bar: bool = False,
     ) -> PassageEncoder:
         """Fit an encoder to a sample of the passages that it will encode."""
-        weights = WordWeights.uniform()
+        weights = WordWeights()
         if settings.weighting == "vocabulary" and elmo.lexicon is not None:
             weights = WordWeights.from_lexicon(elmo.lexicon, settings.weight_at)
         elif settings.weighting != "none":  # a model without a vocabulary counts in the sample
@@ -158,10 +156,10 @@ class WordWeights:
     rank r has a frequency near 1 / (r ln V). Or it is counted in the indexed passages.
     """
 
-    frequencies: dict[str, float]
-    rest: float
+    frequencies: dict[str, float] = field(default_factory=dict)
+    rest: float = 0.0
     """The frequency of any other word."""
-    a: float
+    a: float = 0.0
     """The frequency of a word with weight 1/2; 0 gives every word the weight 1."""
 
     def of(self, words: Iterable[str]) -> Vectors:
@@ -172,15 +170,8 @@ class WordWeights:
 
     def _frequency(self, word: str) -> float:
         """Of the word as written, else in lower case, else capitalized."""
-        for form in (word, word.lower(), word.capitalize()):
-            if form in self.frequencies:
-                return self.frequencies[form]
-        return self.rest
-
-    @classmethod
-    def uniform(cls) -> WordWeights:
-        """Weight 1 for every word."""
-        return cls({}, 0.0, 0.0)
+        forms = (word, word.lower(), word.capitalize())
+        return next((self.frequencies[f] for f in forms if f in self.frequencies), self.rest)
 
     @classmethod
     def from_lexicon(cls, lexicon: Lexicon, a: float) -> WordWeights:
@@ -251,12 +242,12 @@ class IsotropyTransform:
             mean, covariance, count = _moments(sample, prior)
             if method != "mean":
                 variance, basis = np.linalg.eigh(covariance)  # ascending; columns of (D, D)
+            if method == "whiten":
+                ridge = RIDGE + (0.0 if prior is not None else (SHRINKAGE / N) ** 2)
                 largest = max(float(variance[-1]), 1e-12)
-                if method == "whiten":
-                    ridge = RIDGE + (0.0 if prior is not None else (SHRINKAGE / N) ** 2)
-                    scale = 1 / np.sqrt(np.maximum(variance, 0) / largest + ridge)
-                else:
-                    scale[D - min(remove, count // SHRINKAGE, D) :] = 0
+                scale = 1 / np.sqrt(np.maximum(variance, 0) / largest + ridge)
+            elif method == "directions":
+                scale[D - min(remove, count // SHRINKAGE, D) :] = 0
         matrix = (basis * scale) @ basis.T  # (D, D): rotate, scale, rotate back
         return cls(mean.astype(np.float32), matrix.astype(np.float32))
 
