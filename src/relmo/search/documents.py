@@ -130,10 +130,15 @@ def read_source(source: str, columns: TableColumns) -> Iterator[Document | BadRo
     try:
         if path.suffix.lower() in TABLE_SUFFIXES:
             yield from _read_table(path, source, columns)
-        else:
-            yield _read_text(path, source)
+            return
+        raw = path.read_bytes()
+        meta = {"path": source, "suffix": path.suffix.lower()}
+        yield Document(key=source, source=source, text=raw.decode("utf-8-sig"), meta=meta)
     except OSError as error:
         yield BadRow(source, 1, f"cannot be read ({error.strerror or error})")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        yield BadRow(source, line, f"not UTF-8 (byte 0x{raw[error.start]:02x}); convert the file")
 
 
 def _walk(path: Path) -> Iterator[Path]:
@@ -151,17 +156,6 @@ def _walk(path: Path) -> Iterator[Path]:
                 yield each
     else:
         raise ConfigError(f"{path}: no such file or folder")
-
-
-def _read_text(path: Path, source: str) -> Document | BadRow:
-    raw = path.read_bytes()
-    try:
-        text = raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = raw.count(b"\n", 0, error.start) + 1
-        return BadRow(source, line, f"not UTF-8 (byte 0x{raw[error.start]:02x}); convert the file")
-    meta = {"path": source, "suffix": path.suffix.lower()}
-    return Document(key=source, source=source, text=text, meta=meta)
 
 
 # ── tables ───────────────────────────────────────────────────────────────────────────────────────

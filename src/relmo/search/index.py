@@ -78,15 +78,11 @@ class SemanticIndex:
         if iter(documents) is documents:
             documents = list(documents)
         store = open_store(where, create=True)
-        try:
+        with store.closed_on_error():
             if store.read_header() is not None:
                 raise ConfigError(f"{store.name} already contains an index; open and update it")
             index = cls.create(store, documents, settings or IndexSettings(), elmo)
             index.add(documents)
-        except BaseException:
-            store.discard()
-            store.close()
-            raise
         return index
 
     @classmethod
@@ -114,11 +110,8 @@ class SemanticIndex:
     def open(cls, where: str | Path, *, elmo: Elmo | None = None) -> Self:
         """Open an existing index, with the model that it was built with."""
         store = open_store(where, create=False)
-        try:
+        with store.closed_on_error():
             return cls.from_store(store, elmo)
-        except BaseException:
-            store.close()
-            raise
 
     @classmethod
     def from_store(cls, store: Store, elmo: Elmo | None = None) -> Self:

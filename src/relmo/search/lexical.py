@@ -56,32 +56,24 @@ _WORD = re.compile(r"\w+")
 def make_analyzer(language: str) -> Callable[[str], list[str]]:
     """The function from a text to its terms in order; language is one of Snowball's, or "none"."""
     stop_words = frozenset(STOP_WORDS.get(language, "").split())
-    stem = _make_stemmer(language)
+    stem: Callable[[list[str]], list[str]] = list
+    if language != "none":
+        need_extra("search")
+        import Stemmer
+
+        if language not in Stemmer.algorithms():
+            known = ", ".join(sorted(Stemmer.algorithms()))
+            raise ConfigError(f"no stemmer for {language!r}; choose none or one of {known}")
+        stem = Stemmer.Stemmer(language).stemWords
+    lock = Lock()
 
     def analyze(text: str) -> list[str]:
         folded = unicodedata.normalize("NFKC", text).lower()
-        return stem([w[:MAX_TERM_LENGTH] for w in _WORD.findall(folded) if w not in stop_words])
+        words = [w[:MAX_TERM_LENGTH] for w in _WORD.findall(folded) if w not in stop_words]
+        with lock:  # PyStemmer is not thread-safe
+            return stem(words)
 
     return analyze
-
-
-def _make_stemmer(language: str) -> Callable[[list[str]], list[str]]:
-    if language == "none":
-        return lambda words: words
-    need_extra("search")
-    import Stemmer
-
-    if language not in Stemmer.algorithms():
-        known = ", ".join(sorted(Stemmer.algorithms()))
-        raise ConfigError(f"no stemmer for {language!r}; choose none or one of {known}")
-    stemmer, lock = Stemmer.Stemmer(language), Lock()
-
-    def stem(words: list[str]) -> list[str]:
-        with lock:  # PyStemmer is not thread-safe
-            stems: list[str] = stemmer.stemWords(words)
-        return stems
-
-    return stem
 
 
 def bm25(

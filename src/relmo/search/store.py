@@ -152,6 +152,16 @@ class Store(ABC):
             if self._is_new and self.read_header() is None:
                 self._drop()
 
+    @contextmanager
+    def closed_on_error(self) -> Iterator[None]:
+        """Close the database if an error occurs; an index without a header is deleted."""
+        try:
+            yield
+        except BaseException:
+            self.discard()
+            self.close()
+            raise
+
     # ── writing ─────────────────────────────────────────────────────────────────────────────
 
     def write_header(self, settings: str, arrays: bytes) -> None:
