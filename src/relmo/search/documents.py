@@ -114,8 +114,20 @@ def find_sources(paths: Iterable[str | Path]) -> list[str]:
 
     A file keeps the form of the path that was given, so that the same call finds the same names.
     """
-    found = (each for path in paths for each in _walk(Path(os.path.normpath(path))))
-    return list(dict.fromkeys(each.as_posix() for each in found))
+    found: dict[str, None] = {}  # an ordered set
+    for path in (Path(os.path.normpath(each)) for each in paths):
+        if not path.exists():
+            raise ConfigError(f"{path}: no such file or folder")
+        if not path.is_dir() and path.suffix.lower() not in SUFFIXES:
+            raise ConfigError(
+                f"{path}: cannot read {path.suffix or 'a file without a suffix'!r}; "
+                f"supported are {', '.join(SUFFIXES)}"
+            )
+        for each in sorted(path.rglob("*")) if path.is_dir() else [path]:
+            is_hidden = any(part.startswith(".") for part in each.relative_to(path).parts)
+            if not is_hidden and each.suffix.lower() in SUFFIXES and each.is_file():
+                found[each.as_posix()] = None
+    return list(found)
 
 
 def is_under(source: str, paths: Iterable[str | Path]) -> bool:
@@ -139,23 +151,6 @@ def read_source(source: str, columns: TableColumns) -> Iterator[Document | BadRo
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
         yield BadRow(source, line, f"not UTF-8 (byte 0x{raw[error.start]:02x}); convert the file")
-
-
-def _walk(path: Path) -> Iterator[Path]:
-    if path.is_file():
-        if path.suffix.lower() not in SUFFIXES:
-            raise ConfigError(
-                f"{path}: cannot read {path.suffix or 'a file without a suffix'!r}; "
-                f"supported are {', '.join(SUFFIXES)}"
-            )
-        yield path
-    elif path.is_dir():
-        for each in sorted(path.rglob("*")):
-            is_hidden = any(part.startswith(".") for part in each.relative_to(path).parts)
-            if not is_hidden and each.suffix.lower() in SUFFIXES and each.is_file():
-                yield each
-    else:
-        raise ConfigError(f"{path}: no such file or folder")
 
 
 # ── tables ───────────────────────────────────────────────────────────────────────────────────────

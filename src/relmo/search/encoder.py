@@ -65,10 +65,10 @@ class PassageEncoder:
         elif settings.weighting != "none":  # a model without a vocabulary counts in the sample
             weights = WordWeights.from_sentences(elmo.sentences(sample), settings.weight_at)
         encoder = cls(elmo, settings.layer, weights)
-        vectors = encoder._pool_all(sample, show_progress_bar)  # (N, D)
-        encoder._sample = dict(zip(sample, vectors, strict=True))
+        vectors = encoder.pooled(sample, show_progress_bar)  # (N, D)
         texts = random_texts(elmo.lexicon) if len(sample) < PRIOR_BELOW else []
-        prior = encoder._pool_all(texts) if texts else None  # (M, D)
+        prior = encoder.pooled(texts) if texts else None  # (M, D)
+        encoder._sample = dict(zip(sample, vectors, strict=True))
         encoder.isotropy = IsotropyTransform.fit(vectors, settings.isotropy, settings.remove, prior)
         return encoder
 
@@ -77,18 +77,13 @@ class PassageEncoder:
         assert self.isotropy is not None
         return self.isotropy.apply(self.pooled(texts))
 
-    def pooled(self, texts: Sequence[str]) -> Vectors:
+    def pooled(self, texts: Sequence[str], show_progress_bar: bool = False) -> Vectors:
         """Weighted means of the texts' tokens, (N, D); zeros for a text without words."""
-        computed = iter(self._pool_all([text for text in texts if text not in self._sample]))
-        rows = [self._sample[text] if text in self._sample else next(computed) for text in texts]
-        return np.stack(rows) if rows else np.zeros((0, self.elmo.config.width), np.float32)
-
-    def _pool_all(self, texts: Sequence[str], show_progress_bar: bool = False) -> Vectors:
-        parts = [self.elmo.sentences([text]) for text in texts]
-        stream = self.elmo.embed_stream(
-            (sentence for text in parts for sentence in text), layers=self.layer
-        )
-        result = np.zeros((len(parts), self.elmo.config.width), dtype=np.float32)
+        zero = np.zeros(self.elmo.config.width, np.float32)
+        known = [self._sample.get(text, zero) for text in texts]
+        result = np.array(known, np.float32).reshape(-1, len(zero))  # (N, D)
+        parts = [[] if text in self._sample else self.elmo.sentences([text]) for text in texts]
+        stream = self.elmo.embed_stream((s for part in parts for s in part), layers=self.layer)
         rows = zip(result, parts, strict=True)
         with closing(progress(rows, len(parts), "sample", show_progress_bar)) as shown:
             for row, sentences in shown:

@@ -53,7 +53,7 @@ def add_error_handlers(app: FastAPI) -> None:
     """Answer every exception that a request can cause in the same shape."""
 
     async def answer(request: Request, error: Exception) -> Response:
-        found = as_api_error(error)
+        found = _as_api_error(error)
         if found.status == 422 and request.url.path.startswith("/v1/"):
             found.status = 400  # OpenAI's clients raise BadRequestError for 400, not for 422
         return found.response()
@@ -62,20 +62,16 @@ def add_error_handlers(app: FastAPI) -> None:
         app.add_exception_handler(kind, answer)
 
 
-def as_api_error(error: Exception) -> ApiError:
+def _as_api_error(error: Exception) -> ApiError:
     """Map an exception to its status and code; the user's text never goes into the message."""
     if isinstance(error, ApiError):
         return error
-    if isinstance(error, RequestValidationError):
-        return _validation_error(error)
     if isinstance(error, HTTPException):  # unknown path, wrong method, malformed JSON
         return ApiError(error.status_code, str(error.detail), headers=error.headers)
-    assert isinstance(error, TextError)
-    return ApiError(422, "not enough memory for this text; send shorter sentences", code="text")
-
-
-def _validation_error(error: RequestValidationError) -> ApiError:
-    """Describe the first field that does not fit the schema, without quoting its value."""
+    if isinstance(error, TextError):
+        return ApiError(422, "not enough memory for this text; send shorter sentences", code="text")
+    assert isinstance(error, RequestValidationError)
+    # describe the first field that does not fit the schema, without quoting its value
     first, *others = error.errors()
     code, param = str(first["type"]), _field_path(first["loc"])
     message = str(first["msg"]).removeprefix("Value error, ")
