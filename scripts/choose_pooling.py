@@ -30,10 +30,9 @@ from retrieval_scores import ndcg, read_cranfield, spearman
 
 from relmo import Elmo
 from relmo.files import make_folder, sha256
-from relmo.search.documents import Document
+from relmo.search.documents import Document, split_passages
 from relmo.search.encoder import IsotropyTransform, WordWeights
 from relmo.search.lexical import Fusion, bm25, make_analyzer
-from relmo.search.passages import split_passages
 from relmo.search.settings import IndexSettings, IsotropyMethod
 from relmo.train.run import write_record
 from relmo.types import Vectors

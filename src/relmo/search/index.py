@@ -14,11 +14,10 @@ import numpy as np
 
 from relmo.elmo import Elmo
 from relmo.errors import ConfigError
-from relmo.search.documents import Document
+from relmo.search.documents import Document, Passage, split_passages
 from relmo.search.encoder import PassageEncoder, sample_passages
 from relmo.search.filters import Where, conditions
 from relmo.search.lexical import hybrid_search, make_analyzer
-from relmo.search.passages import Passage, split_passages
 from relmo.search.settings import IndexSettings
 from relmo.search.store import Entry, Hit, IndexCounts, Store, open_store
 from relmo.text.batches import in_windows
@@ -222,15 +221,10 @@ class SemanticIndex:
                 scored = self.store.nearest(vector, count, required) if vector.any() else []
             hits = self.store.hits(scored)
             if by_document:
-                hits = _best_of_each(hits)
+                best: dict[str, Hit] = {}
+                for hit in hits:
+                    best.setdefault(hit.document, hit)
+                hits = list(best.values())
             if len(hits) >= k or len(scored) < count:
                 return hits[:k]
             count *= 4  # many passages of the same documents: look further
-
-
-def _best_of_each(hits: Iterable[Hit]) -> list[Hit]:
-    """The first hit of each document."""
-    best: dict[str, Hit] = {}
-    for hit in hits:
-        best.setdefault(hit.document, hit)
-    return list(best.values())

@@ -21,9 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from relmo.errors import ConfigError, OutputError
-from relmo.search.documents import Document, MetaValue
+from relmo.search.documents import Document, MetaValue, Passage
 from relmo.search.filters import Conditions
-from relmo.search.passages import Passage
 from relmo.types import Vectors
 
 SCHEMES = ("postgresql://", "postgres://")
