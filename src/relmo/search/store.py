@@ -12,7 +12,7 @@ import re
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
@@ -157,8 +157,8 @@ class Store(ABC):
         try:
             yield
         except BaseException:
-            self.discard()
-            self.close()
+            with closing(self):
+                self.discard()
             raise
 
     # ── writing ─────────────────────────────────────────────────────────────────────────────

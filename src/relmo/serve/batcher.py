@@ -181,7 +181,7 @@ class Batcher:
 
     def _run_batch(self, batch: _Batch) -> None:
         begin = time.perf_counter()
-        jobs = list({id(job): job for job, _ in batch}.values())
+        jobs = list(dict.fromkeys(job for job, _ in batch))
         try:
             vectors = self._embed([words for _, words in batch])
             reduced = [job.reduce(found) for (job, _), found in zip(batch, vectors, strict=True)]
