@@ -30,11 +30,9 @@ from retrieval_scores import ndcg, read_cranfield, spearman
 
 from relmo import Elmo
 from relmo.files import make_folder, sha256
-from relmo.search.documents import Document
+from relmo.search.documents import Document, split_passages
 from relmo.search.encoder import IsotropyTransform, WordWeights
-from relmo.search.fusion import Fusion
-from relmo.search.lexical import bm25, make_analyzer
-from relmo.search.passages import split_passages
+from relmo.search.lexical import Fusion, bm25, make_analyzer
 from relmo.search.settings import IndexSettings, IsotropyMethod
 from relmo.train.run import write_record
 from relmo.types import Vectors
@@ -204,7 +202,7 @@ class Study:
 
     def _weights(self, kind: str, at: float, corpus: Texts) -> WordWeights:
         if kind == "none":
-            return WordWeights.uniform()
+            return WordWeights()
         if kind == "corpus":
             return WordWeights.from_sentences(corpus.sentences, at)
         assert self.elmo.lexicon is not None

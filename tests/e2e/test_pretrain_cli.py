@@ -80,6 +80,22 @@ def test_pretrain_reports_json_lines_and_leaves_a_model(pretrain, tmp_path):
     assert Elmo.from_pretrained(tmp_path / "run/model").lm
 
 
+def test_pretrain_can_store_the_weights_in_eight_bits(pretrain, model, tmp_path):
+    found = pretrain(tmp_path / "rounded", *STEPS, "--storage", "int8")
+    assert found.returncode == 0, found.stderr
+    folder = tmp_path / "rounded/model"
+    assert json.loads((folder / "config.json").read_text())["storage"] == "int8"
+    rounded, exact = (Elmo.from_pretrained(each).embed([["a"]])[0] for each in (folder, model))
+    assert 0 < abs(rounded - exact).max() < 0.05
+
+
+def test_an_unknown_storage_is_an_error_before_training(pretrain, tmp_path):
+    found = pretrain(tmp_path / "run", *STEPS, "--storage", "int4")
+    assert found.returncode == 2
+    assert b"unknown storage 'int4'; choose float32 or int8" in found.stderr
+    assert not (tmp_path / "run").exists()
+
+
 def test_pretrain_tells_people_how_it_goes(pretrain, tmp_path):
     found = pretrain(tmp_path / "run", *STEPS)
     assert found.returncode == 0, found.stderr
@@ -265,7 +281,7 @@ def test_wrong_calls_of_perplexity(run, model, data, tmp_path, monkeypatch):
     for args, message in (
         (["no-such-file", "--model", model], "no-such-file: no such file"),
         ([data, "--model", "nothing"], "no model 'nothing'"),
-        ([data, "--model", tmp_path / "bare"], "carries no softmax"),
+        ([data, "--model", tmp_path / "bare"], "has no softmax"),
         ([data, "--model", model, "--start", "warm"], "warm"),
         ([], "FILE"),
     ):

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from relmo.runtime.pooling import normalize
-from relmo.search.documents import Document
-from relmo.search.passages import Passage
+from relmo.search.documents import Document, Passage
 from relmo.search.store import Entry
 
 WIDTH = 16

@@ -15,22 +15,11 @@ import typer
 from rich.console import Console
 
 from relmo import __version__
-from relmo.cli.bench import bench
-from relmo.cli.convert import convert
-from relmo.cli.embed import embed
-from relmo.cli.evaluate import evaluate
-from relmo.cli.index import index
-from relmo.cli.info import info
-from relmo.cli.neighbors import neighbors
+from relmo.cli.models import convert, embed, info, perplexity, pretrain
 from relmo.cli.output import note
-from relmo.cli.perplexity import perplexity
-from relmo.cli.predict import predict
-from relmo.cli.pretrain import pretrain
-from relmo.cli.probe import probe
-from relmo.cli.report import report
-from relmo.cli.search import search
-from relmo.cli.serve import serve
-from relmo.cli.train import train
+from relmo.cli.search import index, search, serve
+from relmo.cli.studies import bench, neighbors, probe, report
+from relmo.cli.tasks import evaluate, predict, train
 from relmo.errors import RelmoError, exit_code
 
 app = typer.Typer(

@@ -1,11 +1,8 @@
-"""Options and checks that several commands share."""
+"""Options that several commands share."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
-
-from relmo.errors import ConfigError
 
 DEFAULT_MODEL = "relmo-en-small"
 """The model bundled with relmo."""
@@ -21,10 +18,3 @@ Changes = Annotated[
     typer.Option("--set", metavar="KEY=VALUE", help="Change a setting of the recipe; repeatable."),
 ]
 Resume = Annotated[bool, typer.Option("--resume", help="Continue from the last checkpoint.")]
-
-
-def check_file(path: Path, hint: str) -> None:
-    """Raise ConfigError unless the path is a file; the hint says what to give instead."""
-    if not path.is_file():
-        what = "is a folder" if path.is_dir() else "no such file"
-        raise ConfigError(f"{path}: {what}; {hint}")

@@ -1,15 +1,176 @@
-"""relmo search: the passages of an index that are closest in meaning to a query."""
+"""Search and serving: relmo index, search and serve."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import os
 import sys
+from contextlib import ExitStack, closing
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from relmo.cli.output import note
-from relmo.errors import ConfigError
+from relmo.cli.options import DEFAULT_MODEL, AsJson, Model, Precision
+from relmo.cli.output import note, say
+from relmo.errors import ConfigError, need_extra
+from relmo.layers import parse_layers
+
+if TYPE_CHECKING:
+    from relmo.search import SemanticIndex
+
+SHOWN_BAD_ROWS = 20
+"""Bad rows that are listed; the others are counted."""
+
+Paths = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="PATH…", help="Files and folders to index: .txt .md .csv .tsv .xlsx .jsonl."
+    ),
+]
+Out = Annotated[
+    Path | None, typer.Option(help="Index file to create; an existing index is updated.")
+]
+StoreAt = Annotated[
+    str | None,
+    typer.Option("--store", help="PostgreSQL address, postgresql://…, instead of --out."),
+]
+Text = Annotated[
+    list[str] | None,
+    typer.Option("--text", help=r"Table column with the text; may be repeated. \[default: text]"),
+]
+Id = Annotated[
+    str | None,
+    typer.Option("--id", help=r"Table column that identifies a row. \[default: row number]"),
+]
+Meta = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--meta",
+        help=r"Table column to keep for filters; may be repeated. \[default: all but the text]",
+    ),
+]
+NewIndexModel = Annotated[
+    str | None,
+    typer.Option("--model", help=r"Model name or folder. \[default: relmo-en-small]"),
+]
+Unit = Annotated[
+    str | None,
+    typer.Option(
+        "--passages",
+        help="How to split documents: auto (paragraphs of text files, table rows whole), "
+        r"paragraph, sentence, line or window. \[default: auto]",
+    ),
+]
+MaxWords = Annotated[
+    int | None, typer.Option(help=r"Maximum number of words in a passage. \[default: 512]")
+]
+Language = Annotated[
+    str | None,
+    typer.Option(
+        help="Language of the stemmer for hybrid search, or none for languages without one. "
+        r"\[default: english]"
+    ),
+]
+Layer = Annotated[
+    str | None,
+    typer.Option(help=r"Layer of the model: mean, top, bottom or a number. \[default: bottom]"),
+]
+Weighting = Annotated[
+    str | None,
+    typer.Option(
+        help="Source of word frequencies, by which frequent words count less: vocabulary, corpus "
+        r"or none. \[default: vocabulary]"
+    ),
+]
+Isotropy = Annotated[
+    str | None,
+    typer.Option(
+        help="How to remove what all vectors share: whiten, directions, mean or none. "
+        r"\[default: whiten]"
+    ),
+]
+Remove = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--remove",
+        help="Delete from the index what came from this file or folder; may be repeated.",
+    ),
+]
+Strict = Annotated[bool, typer.Option("--strict", help="Stop at the first row that is unreadable.")]
+
+
+def index(
+    paths: Paths = None,
+    out: Out = None,
+    store: StoreAt = None,
+    text: Text = None,
+    id_column: Id = None,
+    meta: Meta = None,
+    model: NewIndexModel = None,
+    passages: Unit = None,
+    max_words: MaxWords = None,
+    language: Language = None,
+    layer: Layer = None,
+    weighting: Weighting = None,
+    isotropy: Isotropy = None,
+    remove: Remove = None,
+    strict: Strict = False,
+    as_json: AsJson = False,
+) -> None:
+    """Create a search index of files, or update an existing one.
+
+    Only new and changed documents are embedded, and documents that are gone are deleted. Run the
+    same command again to resume an interrupted run.
+    """
+    from relmo.search.documents import BadRow, TableColumns
+    from relmo.search.store import without_password
+    from relmo.search.sync import index_files, remove_files
+
+    if (out is None) == (store is None):
+        raise ConfigError("choose where to store the index: --out INDEX or --store postgresql://…")
+    where = str(out) if out is not None else str(store)
+    if store is not None and "://" not in store:
+        raise ConfigError(f"--store takes an address, postgresql://…; for a file: --out {store}")
+    if bool(paths) == bool(remove):
+        raise ConfigError("give files or folders to index, or --remove PATH to delete")
+    if remove:
+        removed = remove_files(where, remove)
+        say({"index": without_password(where), **dataclasses.asdict(removed)}, as_json)
+        return
+    chosen: dict[str, Any] = {
+        "model": model,
+        "passages": passages,
+        "max_words": max_words,
+        "language": language,
+        "layer": None if layer is None else parse_layers(layer),
+        "weighting": weighting,
+        "isotropy": isotropy,
+    }
+    bad = 0
+
+    def on_bad(row: BadRow) -> None:
+        nonlocal bad
+        bad += 1
+        if bad <= SHOWN_BAD_ROWS:
+            note(str(row))
+
+    report = index_files(
+        where,
+        paths or [],
+        columns=TableColumns(
+            text=tuple(text or ["text"]), id=id_column, meta=None if meta is None else tuple(meta)
+        ),
+        settings={name: value for name, value in chosen.items() if value is not None},
+        strict=strict,
+        on_bad=on_bad,
+        show_progress_bar=True,
+    )
+    if bad > SHOWN_BAD_ROWS:
+        note(f"and {bad - SHOWN_BAD_ROWS:,} more bad rows")
+    say({"index": without_password(where), **dataclasses.asdict(report)}, as_json)
+
 
 if TYPE_CHECKING:
     from relmo.search import SemanticIndex
@@ -39,13 +200,13 @@ Conditions = Annotated[
         help="Condition on metadata, for example year>=1950 or lang=en; may be repeated.",
     ),
 ]
-ModelName = Annotated[
+IndexModel = Annotated[
     str | None,
     typer.Option(
         "--model", help=r"Model name or folder. \[default: the model that the index was built with]"
     ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object per query.")]
+HitsAsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object per query.")]
 
 
 def search(
@@ -55,8 +216,8 @@ def search(
     hybrid: Hybrid = False,
     documents: Documents = False,
     where: Conditions = None,
-    model: ModelName = None,
-    as_json: AsJson = False,
+    model: IndexModel = None,
+    as_json: HitsAsJson = False,
 ) -> None:
     """Search an index by meaning; prints score, document, line and text of each hit."""
     from relmo.elmo import Elmo
@@ -88,9 +249,71 @@ def search(
 def _explain_no_hits(index: SemanticIndex, asked: dict[str, Any]) -> str:
     """A message that names a filter key which no document has."""
     keys = index.store.meta_keys()
-    for key in asked:
-        if key not in keys:
-            return (
-                f"nothing found: no document has {key!r}; known keys: {', '.join(keys) or 'none'}"
-            )
-    return "nothing found"
+    unknown = [key for key in asked if key not in keys]
+    if not unknown:
+        return "nothing found"
+    return f"nothing found: no document has {unknown[0]!r}; known keys: {', '.join(keys) or 'none'}"
+
+
+KEY = "RELMO_API_KEY"
+
+IndexPath = Annotated[
+    str | None,
+    typer.Option("--index", metavar="INDEX", help="Index for /search (see relmo index)."),
+]
+Host = Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 for all interfaces.")]
+Port = Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 picks a free one.")]
+ApiKey = Annotated[bool, typer.Option("--api-key", help=f"Require an API key, taken from {KEY}.")]
+AllowHost = Annotated[
+    list[str] | None,
+    typer.Option("--allow-host", metavar="NAME", help="Also answer to this host name; repeatable."),
+]
+Changes = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=NUMBER", help="Change a limit, e.g. texts=64; repeatable."),
+]
+
+
+def serve(
+    model: Model = DEFAULT_MODEL,
+    index: IndexPath = None,
+    host: Host = "127.0.0.1",
+    port: Port = 8000,
+    api_key: ApiKey = False,
+    precision: Precision = "float32",
+    allow_host: AllowHost = None,
+    changes: Changes = None,
+) -> None:
+    """Serve a model over HTTP: an OpenAI-compatible API, search and a web page.
+
+    If the environment variable RELMO_API_KEY is set, every request must send that key, except for
+    /health, /ready and the page itself. Logs go to standard error as JSON lines and never contain
+    the text of requests.
+    """
+    need_extra("serve")
+    from relmo.elmo import Elmo
+    from relmo.search import SemanticIndex
+    from relmo.serve.access import Access, Limits, allowed_hosts, is_loopback
+    from relmo.serve.app import bind, create_app, run_server
+    from relmo.serve.monitoring import configure_logging, log
+
+    limits = Limits().changed(changes or [])
+    key = os.environ.get(KEY) or None
+    if api_key and key is None:
+        raise ConfigError(f"--api-key: expected a key in {KEY}, which is empty or not set")
+    access = Access(api_key=key, hosts=allowed_hosts(host, allow_host or []))
+    with ExitStack() as stack:
+        listening = stack.enter_context(closing(bind(host, port)))  # before loading a model
+        elmo = Elmo.from_pretrained(model, precision=precision)  # type: ignore[arg-type]
+        if key is None and not is_loopback(host):
+            note(f"anyone who can reach {host} can use this server; set {KEY} to require a key")
+        opened = None
+        if index is not None:
+            opened = stack.enter_context(SemanticIndex.open(index, elmo=elmo))
+        app = create_app(elmo, index=opened, limits=limits, access=access)
+        configure_logging()
+        address, number = listening.getsockname()[:2]
+        log("start", model=elmo.config.name, host=address, port=number, key=key is not None)
+        note(f"http://{f'[{address}]' if ':' in address else address}:{number}")
+        run_server(app, listening)
+        log("stop")

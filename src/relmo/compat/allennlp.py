@@ -249,11 +249,8 @@ class ElmoBiLm(nn.Module):
         self.bilm: BiLM = build_bilm(read_files(local_path(options_file), local_path(weight_file)))
         self.bilm.requires_grad_(requires_grad)
         self._reader = FastBiLM(self.bilm)
-        tokens = self.bilm.config.tokens
-        if (
-            not isinstance(tokens, CharCnnConfig)
-            or tokens.max_characters != CHARACTERS.max_characters
-        ):
+        tokens, limit = self.bilm.config.tokens, CHARACTERS.max_characters
+        if not isinstance(tokens, CharCnnConfig) or tokens.max_characters != limit:
             raise ConfigError(
                 "AllenNLP's interface takes 50 character ids per word, but this model reads words "
                 "differently; use relmo.Elmo"
@@ -261,14 +258,14 @@ class ElmoBiLm(nn.Module):
         self.num_layers = self.bilm.config.num_layers
         self.carried = CarriedState() if stateful else None
         self._requires_grad = requires_grad
-        cached = self._vectors(vocab_to_cache) if vocab_to_cache else None
-        self._word_embedding = (
-            None
-            if cached is None
-            else nn.Embedding.from_pretrained(cached, freeze=not requires_grad, padding_idx=0)  # type: ignore[no-untyped-call]
-        )
-        if vocab_to_cache and requires_grad:
-            logger.warning("cached word vectors are not updated while the CNN is trained")
+        self._word_embedding: nn.Embedding | None = None
+        if vocab_to_cache:
+            vectors = self._vectors(vocab_to_cache)  # (N, P)
+            self._word_embedding = nn.Embedding.from_pretrained(  # type: ignore[no-untyped-call]
+                vectors, freeze=not requires_grad, padding_idx=0
+            )
+            if requires_grad:
+                logger.warning("cached word vectors are not updated while the CNN is trained")
 
     def get_output_dim(self) -> int:
         """D, the width of a layer."""
@@ -283,26 +280,25 @@ class ElmoBiLm(nn.Module):
                 f"expected ids of shape (B, T, 50), got {tuple(inputs.shape)}; use batch_to_ids"
             )
         words = self._word_embedding
-        if words is not None and word_inputs is not None and _all_known(word_inputs, words):
+        # like AllenNLP, fall back to the characters unless every index is a cached word
+        if (
+            words is not None
+            and word_inputs is not None
+            and (word_inputs < len(words.weight)).all()
+        ):
             vectors, boundaries = words(word_inputs), self._vectors(BOUNDARIES)
             lengths = (word_inputs > 0).sum(1)  # (B,)
         else:
             vectors, boundaries = self._spelled(inputs)  # (B, T, P), (2, P)
             lengths = (inputs > 0).any(-1).sum(1)  # (B,)
         bounded = with_boundaries(vectors, lengths, boundaries)  # (B, T + 2, P)
-        layers = self._read(bounded, (lengths + 2).cpu())
+        before = None  # a zero state, or the state that each row carries
+        if self.carried is not None:
+            before = self.carried.before(self.bilm.config.lstm, len(bounded), like=bounded)
+        layers, after = self._reader.read(bounded, (lengths + 2).cpu(), before)
+        if self.carried is not None:
+            self.carried.after(after)
         return {"activations": list(layers.values), "mask": layers.mask}
-
-    def _read(self, x: Tensor, lengths: Tensor) -> Layers:
-        """Run the biLM from a zero state, or from the state that each row carries."""
-        carried = self.carried
-        if carried is None:
-            layers, _ = self._reader.read(x, lengths)
-            return layers
-        before = carried.before(self.bilm.config.lstm, x.shape[0], like=x)
-        layers, after = self._reader.read(x, lengths, before)
-        carried.after(after)
-        return layers
 
     def _spelled(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
         """Token vectors of (B, T, 50) ids and of the boundaries; computes each distinct word once.
@@ -332,11 +328,6 @@ def with_boundaries(x: Tensor, lengths: Tensor, boundaries: Tensor) -> Tensor:
     bounded = torch.cat([begin.expand(B, 1, P), x, x.new_zeros(B, 1, P)], 1)  # (B, T + 2, P)
     at_end = torch.arange(T + 2, device=x.device) == (lengths + 1).unsqueeze(1)  # (B, T + 2)
     return torch.where(at_end.unsqueeze(-1), end, bounded)
-
-
-def _all_known(word_inputs: Tensor, words: nn.Embedding) -> bool:
-    """Whether every index is a cached word; otherwise AllenNLP falls back to the characters."""
-    return word_inputs.numel() == 0 or int(word_inputs.max()) < words.num_embeddings
 
 
 class CarriedState:
@@ -376,17 +367,12 @@ class CarriedState:
 
 def check_keys(sentences: list[str]) -> None:
     """Raise OutputError for sentences that cannot be keys of an HDF5 file."""
-    seen: set[str] = set()
+    seen = {"": "is empty"}
     for number, sentence in enumerate(sentences, start=1):
-        problems = {
-            "is empty": not sentence,
-            "contains '/', which HDF5 reads as a group": "/" in sentence,
-            "occurs twice": sentence in seen,
-        }
-        for problem, is_so in problems.items():
-            if is_so:
-                raise OutputError(f"line {number} {problem}; leave use_sentence_keys off")
-        seen.add(sentence)
+        slash = "contains '/', which HDF5 reads as a group" if "/" in sentence else None
+        if problem := seen.get(sentence, slash):
+            raise OutputError(f"line {number} {problem}; leave use_sentence_keys off")
+        seen[sentence] = "occurs twice"
 
 
 def local_path(given: str | Path | None) -> Path:

@@ -2,13 +2,11 @@
 
 Documents are split into passages; each passage gets a vector and a list of terms, kept in a store:
 
-    documents.py    files -> documents; rows that cannot be read are reported
-    passages.py     documents -> passages, with their position in the document
+    documents.py    files -> documents -> passages; rows that cannot be read are reported
     encoder.py      passages -> unit-length vectors
-    lexical.py      passages -> terms, and their BM25 scores
+    lexical.py      passages -> terms, their BM25 scores, and hybrid ranking with vectors
     filters.py      conditions on metadata
     store.py        the interface of a store: sqlite.py (one file), postgres.py (a server)
-    fusion.py       hybrid ranking: BM25 and vectors combined
     index.py        build, update and search an index
     sync.py         keep an index in step with files: what `relmo index` does
 """

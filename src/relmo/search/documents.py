@@ -1,11 +1,23 @@
-"""Files -> documents: a text file is one document, a table has one document per row.
+"""Files -> documents -> passages.
 
-    .txt .md .markdown      the whole file
+    .txt .md .markdown      one document: the whole file
     .csv .tsv .xlsx .jsonl  one document per row; `TableColumns` names the columns
 
 The text of a row is its column `text` by default; several text columns are joined by newlines. The
 other columns become metadata for filters. A row is identified by its id column, or by its number.
 What cannot be read is yielded as a `BadRow`, with file and line, in place of a document.
+
+Passages are paragraphs, sentences, lines or windows, limited in words:
+
+    split_passages(Document("a", "a", "One. Two. Three."), "window", max_words=2)
+    # passages "One. Two." and "Three."
+
+Text longer than the limit is split between sentences, and a long sentence between words. Passages
+cover all of a document except white space.
+
+A blank line ends a paragraph. A single line break ends one only where every line is a paragraph of
+its own; in text wrapped to a page width, lines continue in the middle of a sentence and none is
+long. A heading belongs to the paragraph after it.
 """
 
 from __future__ import annotations
@@ -15,13 +27,16 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from relmo.config import Settings
 from relmo.errors import ConfigError, TextError, need_extra
+from relmo.search.settings import PassageUnit
+from relmo.text.sentences import split_sentences
 
 TABLE_SUFFIXES = (".csv", ".tsv", ".xlsx", ".jsonl")
 SUFFIXES = (".txt", ".md", ".markdown", *TABLE_SUFFIXES)
@@ -113,8 +128,20 @@ def find_sources(paths: Iterable[str | Path]) -> list[str]:
 
     A file keeps the form of the path that was given, so that the same call finds the same names.
     """
-    found = (each for path in paths for each in _walk(Path(os.path.normpath(path))))
-    return list(dict.fromkeys(each.as_posix() for each in found))
+    found: dict[str, None] = {}  # an ordered set
+    for path in (Path(os.path.normpath(each)) for each in paths):
+        if not path.exists():
+            raise ConfigError(f"{path}: no such file or folder")
+        if not path.is_dir() and path.suffix.lower() not in SUFFIXES:
+            raise ConfigError(
+                f"{path}: cannot read {path.suffix or 'a file without a suffix'!r}; "
+                f"supported are {', '.join(SUFFIXES)}"
+            )
+        for each in sorted(path.rglob("*")) if path.is_dir() else [path]:
+            is_hidden = any(part.startswith(".") for part in each.relative_to(path).parts)
+            if not is_hidden and each.suffix.lower() in SUFFIXES and each.is_file():
+                found[each.as_posix()] = None
+    return list(found)
 
 
 def is_under(source: str, paths: Iterable[str | Path]) -> bool:
@@ -129,38 +156,15 @@ def read_source(source: str, columns: TableColumns) -> Iterator[Document | BadRo
     try:
         if path.suffix.lower() in TABLE_SUFFIXES:
             yield from _read_table(path, source, columns)
-        else:
-            yield _read_text(path, source)
+            return
+        raw = path.read_bytes()
+        meta = {"path": source, "suffix": path.suffix.lower()}
+        yield Document(key=source, source=source, text=raw.decode("utf-8-sig"), meta=meta)
     except OSError as error:
         yield BadRow(source, 1, f"cannot be read ({error.strerror or error})")
-
-
-def _walk(path: Path) -> Iterator[Path]:
-    if path.is_file():
-        if path.suffix.lower() not in SUFFIXES:
-            raise ConfigError(
-                f"{path}: cannot read {path.suffix or 'a file without a suffix'!r}; "
-                f"supported are {', '.join(SUFFIXES)}"
-            )
-        yield path
-    elif path.is_dir():
-        for each in sorted(path.rglob("*")):
-            is_hidden = any(part.startswith(".") for part in each.relative_to(path).parts)
-            if not is_hidden and each.suffix.lower() in SUFFIXES and each.is_file():
-                yield each
-    else:
-        raise ConfigError(f"{path}: no such file or folder")
-
-
-def _read_text(path: Path, source: str) -> Document | BadRow:
-    raw = path.read_bytes()
-    try:
-        text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
-        return BadRow(source, line, f"not UTF-8 (byte 0x{raw[error.start]:02x}); convert the file")
-    meta = {"path": source, "suffix": path.suffix.lower()}
-    return Document(key=source, source=source, text=text, meta=meta)
+        yield BadRow(source, line, f"not UTF-8 (byte 0x{raw[error.start]:02x}); convert the file")
 
 
 # ── tables ───────────────────────────────────────────────────────────────────────────────────────
@@ -171,11 +175,10 @@ def _read_table(path: Path, source: str, columns: TableColumns) -> Iterator[Docu
     suffix = path.suffix.lower()
     read_rows = {".jsonl": _jsonl_rows, ".xlsx": _xlsx_rows}.get(suffix, _csv_rows)
     for number, (line, cells) in enumerate(read_rows(path), start=1):
-        if (
-            suffix != ".jsonl"
-            and isinstance(cells, Mapping)
-            and (missing := columns.missing(cells))
-        ):
+        if isinstance(cells, str):
+            yield BadRow(source, line, cells)
+            continue
+        if suffix != ".jsonl" and (missing := columns.missing(cells)):
             yield BadRow(source, 1, missing)
             return  # the header lacks the column, and so does every row
         try:
@@ -191,11 +194,11 @@ def _read_table(path: Path, source: str, columns: TableColumns) -> Iterator[Docu
 
 
 def _make_document(
-    source: str, number: int, line: int, cells: Mapping[str, Any] | str, columns: TableColumns
+    source: str, number: int, line: int, cells: Mapping[str, Any], columns: TableColumns
 ) -> Document:
     """The document of a row; TextError if there is something wrong with the row."""
-    if isinstance(cells, str) or (missing := columns.missing(cells)):
-        raise TextError(cells if isinstance(cells, str) else missing)
+    if missing := columns.missing(cells):
+        raise TextError(missing)
     texts = {name: cells[name] for name in columns.text if cells[name] is not None}
     for name, text in texts.items():
         if isinstance(text, dict | list):
@@ -244,14 +247,11 @@ def _csv_rows(path: Path) -> Iterator[Row]:
 
 def _number(cell: str) -> str | int | float:
     """Plain numbers as numbers, so that filters can compare them; anything else stays text."""
-    if len(cell) > 15 or not cell.lstrip("-")[:1].isdigit() or cell.lstrip("-")[:2] == "00":
-        return cell
-    for kind in (int, float):
-        try:
-            value = kind(cell)
-        except ValueError:
-            continue
-        return value if str(value) == cell else cell
+    if len(cell) <= 15 and cell.lstrip("-")[:1].isdigit():  # not "nan" or "inf"
+        for kind in (int, float):
+            with suppress(ValueError):
+                if str(value := kind(cell)) == cell:
+                    return value
     return cell
 
 
@@ -290,3 +290,157 @@ def _jsonl_rows(path: Path) -> Iterator[Row]:
                 yield line, "JSON is nested too deeply"
             else:
                 yield line, cells if isinstance(cells, dict) else "not a JSON object"
+
+
+# ── passages ──────────────────────────────────────────────────────────────────────────────────────
+
+TextRange = tuple[int, int]
+"""(start, end) in characters of a text."""
+
+MAX_WRAPPED_LINE = 160
+"""Characters of the longest line in text that counts as wrapped to a page width."""
+MAX_HEADING_WORDS = 16
+
+_WORD = re.compile(r"\S{1,32}")  # limits text without spaces, too
+_BLANK = re.compile(r"\n\s*\n")
+_LINE = re.compile(r"\S[^\n]*")
+_LIST_ITEM = re.compile(r"[-*+•][ \t]|\d{1,3}[.)][ \t]+[^\W\d]")  # "3. 5" is a number
+_SENTENCE_END = re.compile(r"""[.!?…:;,。！？][\"'”’»)\]_*`]*\Z""")
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A piece of a document that gets one vector."""
+
+    start: int
+    end: int
+    """Characters of the document's text."""
+    line: int
+    """Line of the source on which it starts."""
+    text: str
+
+
+def split_passages(document: Document, unit: PassageUnit, max_words: int) -> list[Passage]:
+    """The passages of a document in order, with their positions in it."""
+    text = document.text
+    if unit == "auto":
+        unit = "window" if document.is_row else "paragraph"
+    passages: list[Passage] = []
+    line, seen = document.line, 0
+    for start, end in _ranges(text, unit, max_words):
+        if not document.is_row:
+            line += text.count("\n", seen, start)
+            seen = start
+        passages.append(Passage(start, end, line, text[start:end]))
+    return passages
+
+
+def _ranges(text: str, unit: PassageUnit, max_words: int) -> Iterator[TextRange]:
+    if unit == "window":
+        yield from _pack(text, split_sentences(text), max_words)
+        return
+    for start, end in _SPLITTERS[unit](text):
+        if _count_words(text, start, end) <= max_words:
+            yield start, end
+        else:
+            inner = [(start + a, start + b) for a, b in split_sentences(text[start:end])]
+            yield from _pack(text, inner, max_words)
+
+
+def _pack(text: str, sentences: list[TextRange], max_words: int) -> Iterator[TextRange]:
+    """Join neighboring sentences as long as they fit into the limit."""
+    begin, end, words = 0, 0, 0
+    for sentence in sentences:
+        size = _count_words(text, *sentence)
+        if words and words + size > max_words:
+            yield begin, end
+            words = 0
+        if size > max_words:
+            yield from _cut(text, sentence, max_words)
+            continue
+        begin = begin if words else sentence[0]
+        end, words = sentence[1], words + size
+    if words:
+        yield begin, end
+
+
+def _cut(text: str, sentence: TextRange, max_words: int) -> Iterator[TextRange]:
+    """Cut a long sentence into pieces of about equal numbers of words, within the limit."""
+    words = [m.span() for m in _WORD.finditer(text, *sentence)]
+    pieces = -(-len(words) // max_words)
+    size = -(-len(words) // pieces)
+    for first in range(0, len(words), size):
+        last = min(first + size, len(words)) - 1
+        yield words[first][0], words[last][1]
+
+
+def _count_words(text: str, start: int, end: int) -> int:
+    return sum(1 for _ in _WORD.finditer(text, start, end))
+
+
+# ── paragraphs ───────────────────────────────────────────────────────────────────────────────────
+
+
+def split_paragraphs(text: str) -> Iterator[TextRange]:
+    """(start, end) of each paragraph in order; only white space is left out."""
+    heading: TextRange | None = None
+    for start, end in _blocks(text):
+        if _is_heading(text[start:end]):
+            if heading is not None:
+                yield heading
+            heading = (start, end)
+        else:
+            yield (heading or (start, end))[0], end
+            heading = None
+    if heading is not None:
+        yield heading
+
+
+def split_lines(text: str, start: int = 0, end: int | None = None) -> Iterator[TextRange]:
+    """(start, end) of each line that is not blank."""
+    for line in _LINE.finditer(text, start, len(text) if end is None else end):
+        yield line.start(), line.start() + len(line[0].rstrip())
+
+
+_SPLITTERS: dict[str, Callable[[str], Iterable[TextRange]]] = {
+    "paragraph": split_paragraphs,
+    "sentence": split_sentences,
+    "line": split_lines,
+}
+
+
+def _blocks(text: str) -> Iterator[TextRange]:
+    """Paragraphs and headings."""
+    start = 0
+    for end, following in [*(m.span() for m in _BLANK.finditer(text)), (len(text), len(text))]:
+        if lines := list(split_lines(text, start, end)):
+            yield from _join_lines(text, lines)
+        start = following
+
+
+def _join_lines(text: str, lines: list[TextRange]) -> Iterator[TextRange]:
+    """The lines between two blank ones, joined where a line continues the one before."""
+    continues = [_continues(text[start : start + 8]) for start, _ in lines[1:]]
+    longest = max(end - start for start, end in lines)
+    is_wrapped = 3 * sum(continues) >= len(continues) and longest <= MAX_WRAPPED_LINE
+    begin, end = lines[0]
+    for line, is_middle in zip(lines[1:], continues, strict=True):
+        if not is_middle and (not is_wrapped or _LIST_ITEM.match(text, *line)):
+            yield begin, end
+            begin = line[0]
+        end = line[1]
+    yield begin, end
+
+
+def _continues(start: str) -> bool:
+    """Whether a line with this start continues a sentence; in scripts without case it may."""
+    if _LIST_ITEM.match(start):
+        return False
+    letter = next((each for each in start[:3] if each.isalpha()), "A")
+    return not (letter.isupper() or letter.istitle())
+
+
+def _is_heading(text: str) -> bool:
+    words = len(text.split())
+    is_short = words <= 3 or (words <= MAX_HEADING_WORDS and not _SENTENCE_END.search(text))
+    return "\n" not in text and (text.startswith("#") or (is_short and text[0] not in "-*+•|"))

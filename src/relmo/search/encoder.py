@@ -18,7 +18,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,18 +39,16 @@ PRIOR_BELOW = 1000
 _LENGTH = struct.Struct("<Q")
 
 
+@dataclass(eq=False, slots=True)
 class PassageEncoder:
     """A model, the weights of words, and the transform that removes what all vectors share."""
 
-    def __init__(
-        self,
-        elmo: Elmo,
-        layer: OneLayer,
-        weights: WordWeights,
-        isotropy: IsotropyTransform | None = None,
-    ) -> None:
-        self.elmo, self.layer, self.weights, self.isotropy = elmo, layer, weights, isotropy
-        self._sample: dict[str, Vectors] = {}  # vectors known from fitting, not computed twice
+    elmo: Elmo
+    layer: OneLayer
+    weights: WordWeights
+    isotropy: IsotropyTransform | None = None
+    _sample: dict[str, Vectors] = field(default_factory=dict)
+    """Vectors known from fitting, not computed twice."""
 
     @classmethod
     def fit(
@@ -61,16 +59,16 @@ class PassageEncoder:
         show_progress_bar: bool = False,
     ) -> PassageEncoder:
         """Fit an encoder to a sample of the passages that it will encode."""
-        weights = WordWeights.uniform()
+        weights = WordWeights()
         if settings.weighting == "vocabulary" and elmo.lexicon is not None:
             weights = WordWeights.from_lexicon(elmo.lexicon, settings.weight_at)
         elif settings.weighting != "none":  # a model without a vocabulary counts in the sample
             weights = WordWeights.from_sentences(elmo.sentences(sample), settings.weight_at)
         encoder = cls(elmo, settings.layer, weights)
-        vectors = encoder._pool_all(sample, show_progress_bar)  # (N, D)
-        encoder._sample = dict(zip(sample, vectors, strict=True))
+        vectors = encoder.pooled(sample, show_progress_bar)  # (N, D)
         texts = random_texts(elmo.lexicon) if len(sample) < PRIOR_BELOW else []
-        prior = encoder._pool_all(texts) if texts else None  # (M, D)
+        prior = encoder.pooled(texts) if texts else None  # (M, D)
+        encoder._sample = dict(zip(sample, vectors, strict=True))
         encoder.isotropy = IsotropyTransform.fit(vectors, settings.isotropy, settings.remove, prior)
         return encoder
 
@@ -79,18 +77,13 @@ class PassageEncoder:
         assert self.isotropy is not None
         return self.isotropy.apply(self.pooled(texts))
 
-    def pooled(self, texts: Sequence[str]) -> Vectors:
+    def pooled(self, texts: Sequence[str], show_progress_bar: bool = False) -> Vectors:
         """Weighted means of the texts' tokens, (N, D); zeros for a text without words."""
-        computed = iter(self._pool_all([text for text in texts if text not in self._sample]))
-        rows = [self._sample[text] if text in self._sample else next(computed) for text in texts]
-        return np.stack(rows) if rows else np.zeros((0, self.elmo.config.width), np.float32)
-
-    def _pool_all(self, texts: Sequence[str], show_progress_bar: bool = False) -> Vectors:
-        parts = [self.elmo.sentences([text]) for text in texts]
-        stream = self.elmo.embed_stream(
-            (sentence for text in parts for sentence in text), layers=self.layer
-        )
-        result = np.zeros((len(parts), self.elmo.config.width), dtype=np.float32)
+        zero = np.zeros(self.elmo.config.width, np.float32)
+        known = [self._sample.get(text, zero) for text in texts]
+        result = np.array(known, np.float32).reshape(-1, len(zero))  # (N, D)
+        parts = [[] if text in self._sample else self.elmo.sentences([text]) for text in texts]
+        stream = self.elmo.embed_stream((s for part in parts for s in part), layers=self.layer)
         rows = zip(result, parts, strict=True)
         with closing(progress(rows, len(parts), "sample", show_progress_bar)) as shown:
             for row, sentences in shown:
@@ -158,10 +151,10 @@ class WordWeights:
     rank r has a frequency near 1 / (r ln V). Or it is counted in the indexed passages.
     """
 
-    frequencies: dict[str, float]
-    rest: float
+    frequencies: dict[str, float] = field(default_factory=dict)
+    rest: float = 0.0
     """The frequency of any other word."""
-    a: float
+    a: float = 0.0
     """The frequency of a word with weight 1/2; 0 gives every word the weight 1."""
 
     def of(self, words: Iterable[str]) -> Vectors:
@@ -172,15 +165,8 @@ class WordWeights:
 
     def _frequency(self, word: str) -> float:
         """Of the word as written, else in lower case, else capitalized."""
-        for form in (word, word.lower(), word.capitalize()):
-            if form in self.frequencies:
-                return self.frequencies[form]
-        return self.rest
-
-    @classmethod
-    def uniform(cls) -> WordWeights:
-        """Weight 1 for every word."""
-        return cls({}, 0.0, 0.0)
+        forms = (word, word.lower(), word.capitalize())
+        return next((self.frequencies[f] for f in forms if f in self.frequencies), self.rest)
 
     @classmethod
     def from_lexicon(cls, lexicon: Lexicon, a: float) -> WordWeights:
@@ -251,12 +237,12 @@ class IsotropyTransform:
             mean, covariance, count = _moments(sample, prior)
             if method != "mean":
                 variance, basis = np.linalg.eigh(covariance)  # ascending; columns of (D, D)
+            if method == "whiten":
+                ridge = RIDGE + (0.0 if prior is not None else (SHRINKAGE / N) ** 2)
                 largest = max(float(variance[-1]), 1e-12)
-                if method == "whiten":
-                    ridge = RIDGE + (0.0 if prior is not None else (SHRINKAGE / N) ** 2)
-                    scale = 1 / np.sqrt(np.maximum(variance, 0) / largest + ridge)
-                else:
-                    scale[D - min(remove, count // SHRINKAGE, D) :] = 0
+                scale = 1 / np.sqrt(np.maximum(variance, 0) / largest + ridge)
+            elif method == "directions":
+                scale[D - min(remove, count // SHRINKAGE, D) :] = 0
         matrix = (basis * scale) @ basis.T  # (D, D): rotate, scale, rotate back
         return cls(mean.astype(np.float32), matrix.astype(np.float32))
 

@@ -68,10 +68,9 @@ def conditions(where: Where | None) -> list[Condition]:
     for key, wanted in (where or {}).items():
         if isinstance(wanted, Mapping):
             found += [Condition(key, operator, (value,)) for operator, value in wanted.items()]
-        elif isinstance(wanted, Sequence) and not isinstance(wanted, str):
-            found.append(Condition(key, "=", tuple(wanted)))
         else:
-            found.append(Condition(key, "=", (wanted,)))
+            is_list = isinstance(wanted, Sequence) and not isinstance(wanted, str)
+            found.append(Condition(key, "=", tuple(wanted) if is_list else (wanted,)))
     return found
 
 

@@ -10,16 +10,17 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Self
 
+import numpy as np
+
 from relmo.elmo import Elmo
 from relmo.errors import ConfigError
-from relmo.search.documents import Document
+from relmo.search.documents import Document, Passage, split_passages
 from relmo.search.encoder import PassageEncoder, sample_passages
 from relmo.search.filters import Where, conditions
-from relmo.search.fusion import hybrid_search
-from relmo.search.lexical import make_analyzer
-from relmo.search.passages import Passage, split_passages
+from relmo.search.lexical import hybrid_search, make_analyzer
 from relmo.search.settings import IndexSettings
 from relmo.search.store import Entry, Hit, IndexCounts, Store, open_store
+from relmo.text.batches import in_windows
 
 BATCH_PASSAGES = 512
 """Passages that are embedded and stored together: limits memory, and what a crash costs."""
@@ -76,15 +77,11 @@ class SemanticIndex:
         if iter(documents) is documents:
             documents = list(documents)
         store = open_store(where, create=True)
-        try:
+        with store.closed_on_error():
             if store.read_header() is not None:
                 raise ConfigError(f"{store.name} already contains an index; open and update it")
             index = cls.create(store, documents, settings or IndexSettings(), elmo)
             index.add(documents)
-        except BaseException:
-            store.discard()
-            store.close()
-            raise
         return index
 
     @classmethod
@@ -112,11 +109,8 @@ class SemanticIndex:
     def open(cls, where: str | Path, *, elmo: Elmo | None = None) -> Self:
         """Open an existing index, with the model that it was built with."""
         store = open_store(where, create=False)
-        try:
+        with store.closed_on_error():
             return cls.from_store(store, elmo)
-        except BaseException:
-            store.close()
-            raise
 
     @classmethod
     def from_store(cls, store: Store, elmo: Elmo | None = None) -> Self:
@@ -162,10 +156,13 @@ class SemanticIndex:
 
     def write(self, documents: Iterable[Document]) -> int:
         """Add or replace documents without comparing them with the index; return their number."""
+        unit, max_words = self.settings.passages, self.settings.max_words
+        split = ((each, split_passages(each, unit, max_words)) for each in documents)
         count = 0
-        for entries in self._entries(documents):
-            self.store.replace(entries)
-            count += len(entries)
+        # a document with very many passages is not divided: it is stored in one transaction
+        for batch in in_windows(split, lambda pair: max(1, len(pair[1])), BATCH_PASSAGES):
+            self.store.replace(self._embed(batch))
+            count += len(batch)
         self.store.optimize()
         return count
 
@@ -182,33 +179,15 @@ class SemanticIndex:
                 digests[document.key] = document.digest
                 yield document
 
-    def _entries(self, documents: Iterable[Document]) -> Iterator[list[Entry]]:
-        """Documents ready for the store, in batches.
-
-        A document with very many passages is not divided: it is stored in one transaction.
-        """
-        batch: list[tuple[Document, list[Passage]]] = []
-        size = 0
-        for document in documents:
-            passages = split_passages(document, self.settings.passages, self.settings.max_words)
-            batch.append((document, passages))
-            size += len(passages)
-            if size >= BATCH_PASSAGES or len(batch) >= BATCH_PASSAGES:
-                yield self._embed(batch)
-                batch, size = [], 0
-        if batch:
-            yield self._embed(batch)
-
     def _embed(self, batch: list[tuple[Document, list[Passage]]]) -> list[Entry]:
-        texts = [passage.text for _, passages in batch for passage in passages]
-        vectors = self.encoder.encode(texts)  # (N, D)
-        entries, first = [], 0
-        for document, passages in batch:
-            own = vectors[first : first + len(passages)]
-            terms = [self.analyze(passage.text) for passage in passages]
-            entries.append(Entry(document, passages, own, terms))
-            first += len(passages)
-        return entries
+        """Documents with their passages, ready for the store."""
+        texts = [[passage.text for passage in passages] for _, passages in batch]
+        vectors = self.encoder.encode([text for own in texts for text in own])  # (N, D)
+        parts = np.split(vectors, np.cumsum([len(own) for own in texts])[:-1])
+        return [
+            Entry(document, passages, own, [self.analyze(text) for text in written])
+            for (document, passages), own, written in zip(batch, parts, texts, strict=True)
+        ]
 
     # ── searching ───────────────────────────────────────────────────────────────────────────
 
@@ -242,15 +221,10 @@ class SemanticIndex:
                 scored = self.store.nearest(vector, count, required) if vector.any() else []
             hits = self.store.hits(scored)
             if by_document:
-                hits = _best_of_each(hits)
+                best: dict[str, Hit] = {}
+                for hit in hits:
+                    best.setdefault(hit.document, hit)
+                hits = list(best.values())
             if len(hits) >= k or len(scored) < count:
                 return hits[:k]
             count *= 4  # many passages of the same documents: look further
-
-
-def _best_of_each(hits: Iterable[Hit]) -> list[Hit]:
-    """The first hit of each document."""
-    best: dict[str, Hit] = {}
-    for hit in hits:
-        best.setdefault(hit.document, hit)
-    return list(best.values())

@@ -164,10 +164,9 @@ class PostgresStore(Store):
 
     def optimize(self) -> None:
         """Build the approximate index once there are enough passages."""
-        count = self.counts().passages
+        count, header = self.counts().passages, self.read_header()
         with self._session():
             self._run("ANALYZE documents, passages")
-            header = self._run("SELECT settings FROM about").fetchone()
             if count >= HNSW_FROM and header is not None:
                 width = int(json.loads(header[0])["width"])
                 self._run(

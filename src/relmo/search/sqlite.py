@@ -341,13 +341,11 @@ def _write_segment(db: sqlite3.Connection, *segment: NDArray[Any]) -> int | None
 
 def _needs_merging(db: sqlite3.Connection) -> bool:
     """Whether a third of the rows is deleted, or segments are many and small."""
+    query = "SELECT count(*), coalesce(sum(length(ids)) / 8, 0) FROM segments"
+    segments, rows = db.execute(query).fetchone()
     (live,) = db.execute("SELECT count(*) FROM passages").fetchone()
-    segments, rows = db.execute(
-        "SELECT count(*), coalesce(sum(length(ids)) / 8, 0) FROM segments"
-    ).fetchone()
-    return bool(
-        rows > 1.5 * live or (segments > MANY_SEGMENTS and rows < segments * MERGED_ROWS / 16)
-    )
+    is_split = segments > MANY_SEGMENTS and rows < segments * MERGED_ROWS / 16
+    return bool(rows > 1.5 * live or is_split)
 
 
 def _merge_segments(db: sqlite3.Connection) -> None:

@@ -12,7 +12,7 @@ import re
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
@@ -21,9 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from relmo.errors import ConfigError, OutputError
-from relmo.search.documents import Document, MetaValue
+from relmo.search.documents import Document, MetaValue, Passage
 from relmo.search.filters import Conditions
-from relmo.search.passages import Passage
 from relmo.types import Vectors
 
 SCHEMES = ("postgresql://", "postgres://")
@@ -151,6 +150,16 @@ class Store(ABC):
         with self._lock:
             if self._is_new and self.read_header() is None:
                 self._drop()
+
+    @contextmanager
+    def closed_on_error(self) -> Iterator[None]:
+        """Close the database if an error occurs; an index without a header is deleted."""
+        try:
+            yield
+        except BaseException:
+            with closing(self):
+                self.discard()
+            raise
 
     # ── writing ─────────────────────────────────────────────────────────────────────────────
 

@@ -117,15 +117,11 @@ def _opened(where: str | Path, *, create: bool) -> Iterator[tuple[Store, SyncRep
     """A store to change, and the report of it, which is completed on leaving."""
     start, report = time.monotonic(), SyncReport()
     store = open_store(where, create=create)
-    try:
+    with store.closed_on_error():
         yield store, report
         store.optimize()
         report.passages = store.counts().passages
-    except BaseException:
-        store.discard()
-        raise
-    finally:
-        store.close()
+    store.close()
     report.seconds = round(time.monotonic() - start, 1)
 
 

@@ -10,7 +10,8 @@ import asyncio
 import dataclasses
 import hmac
 import ipaddress
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from starlette.datastructures import Headers
@@ -56,9 +57,7 @@ class Limits(Settings):
         for change in changes:
             name, _, value = change.partition("=")
             if not value.strip().isdecimal():
-                raise ConfigError(
-                    f"--set: expected NAME=NUMBER such as queue_requests=64, got {change!r}"
-                )
+                raise ConfigError(f"--set: expected NAME=NUMBER like texts=64, got {change!r}")
             values[name.strip()] = int(value)
         check_keys(values, {field.name for field in dataclasses.fields(self)}, "--set")
         return dataclasses.replace(self, **values)
@@ -81,12 +80,9 @@ class Access(Settings):
 
 def is_loopback(host: str) -> bool:
     """Whether only this machine can reach an address."""
-    if host == "localhost":
-        return True
-    try:
+    with suppress(ValueError):  # a name
         return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
+    return host == "localhost"
 
 
 def allowed_hosts(host: str, more: Sequence[str] = ()) -> tuple[str, ...]:
@@ -95,9 +91,7 @@ def allowed_hosts(host: str, more: Sequence[str] = ()) -> tuple[str, ...]:
     On loopback only loopback names are accepted. Otherwise any web page could read the server's
     answers through a domain that resolves to 127.0.0.1 (DNS rebinding).
     """
-    if is_loopback(host):
-        return tuple(dict.fromkeys([*LOOPBACK_NAMES, host, *more]))
-    return tuple(more)
+    return tuple(dict.fromkeys([*LOOPBACK_NAMES, host, *more] if is_loopback(host) else more))
 
 
 class AccessControl:
@@ -129,23 +123,22 @@ class AccessControl:
     async def _read_body(self, headers: Headers, receive: Receive) -> bytes | None:
         """Read the whole body; None if the client disconnects before its end."""
         limit, seconds = self.limits.body_bytes, self.limits.body_seconds
-        too_large = ApiError(
-            413, f"the body exceeds the limit of {limit:,} bytes", code="body_too_large"
-        )
+        text = f"the body exceeds the limit of {limit:,} bytes"
+        too_large = ApiError(413, text, code="body_too_large")
         declared = headers.get("content-length", "0")
         if declared.isdecimal() and int(declared[:20]) > limit:
             raise too_large
-        body, is_complete = bytearray(), False
+        body = bytearray()
+        message: Message = {"more_body": True}
         try:
             async with asyncio.timeout(seconds):
-                while not is_complete:
+                while message.get("more_body", False):
                     message = await receive()
                     if message["type"] == "http.disconnect":
                         return None
                     body += message.get("body", b"")
                     if len(body) > limit:
                         raise too_large
-                    is_complete = not message.get("more_body", False)
         except TimeoutError:
             text = f"the body did not arrive within {seconds} s"
             raise ApiError(408, text, code="body_timeout") from None
@@ -174,13 +167,9 @@ def check_key(authorization: str, key: str | None) -> None:
 
 def _replay(body: bytes, receive: Receive) -> Receive:
     """Give the body in one message, then whatever the client sends next."""
-    is_sent = False
+    first: Iterator[Message] = iter([{"type": "http.request", "body": body, "more_body": False}])
 
     async def replay() -> Message:
-        nonlocal is_sent
-        if is_sent:
-            return await receive()
-        is_sent = True
-        return {"type": "http.request", "body": body, "more_body": False}
+        return next(first, None) or await receive()
 
     return replay

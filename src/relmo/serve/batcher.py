@@ -149,7 +149,11 @@ class Batcher:
                     return
                 taken = self._take()
             if isinstance(taken, _Call):
-                self._run_call(taken)
+                try:
+                    result = taken.call()
+                except Exception as error:
+                    result = error
+                self._finish(taken.future, taken.cost, result)
             elif taken:
                 self._run_batch(taken)
 
@@ -177,7 +181,7 @@ class Batcher:
 
     def _run_batch(self, batch: _Batch) -> None:
         begin = time.perf_counter()
-        jobs = list({id(job): job for job, _ in batch}.values())
+        jobs = list(dict.fromkeys(job for job, _ in batch))
         try:
             vectors = self._embed([words for _, words in batch])
             reduced = [job.reduce(found) for (job, _), found in zip(batch, vectors, strict=True)]
@@ -185,8 +189,12 @@ class Batcher:
             if len(jobs) > 1:  # run each request alone, so that only the one at fault fails
                 for job in jobs:
                     self._run_batch([(each, words) for each, words in batch if each is job])
-            else:
-                self._fail(jobs[0], error)
+                return
+            (job,) = jobs
+            with self._changed:
+                if job in self._waiting:  # drop the sentences that remain
+                    self._waiting.remove(job)
+            self._finish(job.future, sum(map(_cost, job.sentences[len(job.done) :])), error)
             return
         seconds = time.perf_counter() - begin
         tokens = sum(_cost(words) for _, words in batch)
@@ -197,39 +205,16 @@ class Batcher:
         self._report(len(jobs), tokens, seconds)
         for job in jobs:
             if len(job.done) == len(job.sentences):
-                self._finish(job.future, 0, result=job.done)
+                self._finish(job.future, 0, job.done)
 
-    def _fail(self, job: _Sentences, error: Exception) -> None:
-        """Answer with an error and drop the request's remaining sentences."""
-        with self._changed:
-            if job in self._waiting:
-                self._waiting.remove(job)
-        self._finish(job.future, sum(map(_cost, job.sentences[len(job.done) :])), error=error)
-
-    def _run_call(self, job: _Call) -> None:
-        try:
-            result = job.call()
-        except Exception as error:
-            self._finish(job.future, job.cost, error=error)
-        else:
-            self._finish(job.future, job.cost, result=result)
-
-    def _finish(
-        self,
-        future: Future[Any],
-        tokens: int,
-        *,
-        result: Any = None,  # noqa: ANN401 - the result of any call
-        error: Exception | None = None,
-    ) -> None:
+    def _finish(self, future: Future[Any], tokens: int, result: object) -> None:
         """Free the request's place in the queue and answer, unless the client is gone."""
         self._release(tokens, 1)
-        if not future.set_running_or_notify_cancel():
-            return
-        if error is not None:
-            future.set_exception(error)
-        else:
-            future.set_result(result)
+        if future.set_running_or_notify_cancel():
+            if isinstance(result, Exception):
+                future.set_exception(result)
+            else:
+                future.set_result(result)
 
     def _release(self, tokens: int, requests: int) -> None:
         with self._changed:

@@ -53,7 +53,7 @@ def add_error_handlers(app: FastAPI) -> None:
     """Answer every exception that a request can cause in the same shape."""
 
     async def answer(request: Request, error: Exception) -> Response:
-        found = as_api_error(error)
+        found = _as_api_error(error)
         if found.status == 422 and request.url.path.startswith("/v1/"):
             found.status = 400  # OpenAI's clients raise BadRequestError for 400, not for 422
         return found.response()
@@ -62,38 +62,30 @@ def add_error_handlers(app: FastAPI) -> None:
         app.add_exception_handler(kind, answer)
 
 
-def as_api_error(error: Exception) -> ApiError:
+def _as_api_error(error: Exception) -> ApiError:
     """Map an exception to its status and code; the user's text never goes into the message."""
     if isinstance(error, ApiError):
         return error
-    if isinstance(error, RequestValidationError):
-        return _validation_error(error)
     if isinstance(error, HTTPException):  # unknown path, wrong method, malformed JSON
         return ApiError(error.status_code, str(error.detail), headers=error.headers)
-    assert isinstance(error, TextError)
-    return ApiError(422, "not enough memory for this text; send shorter sentences", code="text")
-
-
-def _validation_error(error: RequestValidationError) -> ApiError:
-    """Describe the first field that does not fit the schema, without quoting its value."""
-    first, more = error.errors()[0], len(error.errors()) - 1
-    param = _field_path(first["loc"])
+    if isinstance(error, TextError):
+        return ApiError(422, "not enough memory for this text; send shorter sentences", code="text")
+    assert isinstance(error, RequestValidationError)
+    # describe the first field that does not fit the schema, without quoting its value
+    first, *others = error.errors()
+    code, param = str(first["type"]), _field_path(first["loc"])
     message = str(first["msg"]).removeprefix("Value error, ")
-    if first["type"] == "model_attributes_type":
+    if code == "model_attributes_type":
         message = "expected a JSON object with the header Content-Type: application/json"
     message = f"{param}: {message}" if param else message
-    if more and "union" not in str(first["type"]):
-        message += f" (and {more} more)"
-    return ApiError(422, _valid_utf8(message), code=str(first["type"]), param=_valid_utf8(param))
+    if others and "union" not in code:
+        message += f" (and {len(others)} more)"
+    return ApiError(422, message.encode("utf-8", "replace").decode(), code=code, param=param)
 
 
 def _field_path(place: Sequence[Any]) -> str:
     """('body', 'input', 'list[str]', 3) -> 'input.3'."""
-    names = [str(part) for part in place if part != "body"]
-    kept = [n for n in names if not n.startswith(("list[", "literal[", "function-")) and n != "str"]
-    return ".".join(kept)[:200]
-
-
-def _valid_utf8(text: str) -> str:
-    """Replace lone surrogates, which a field name may contain and UTF-8 cannot encode."""
-    return text.encode("utf-8", "replace").decode()
+    names = [str(part) for part in place if part not in ("body", "str")]
+    kept = [n for n in names if not n.startswith(("list[", "literal[", "function-"))]
+    # a field name may contain lone surrogates, which UTF-8 cannot encode
+    return ".".join(kept)[:200].encode("utf-8", "replace").decode()

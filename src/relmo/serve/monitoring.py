@@ -38,9 +38,8 @@ class JsonFormatter(logging.Formatter):
         """Write time, level, event and fields."""
         moment = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         line: dict[str, Any] = {"time": moment, "level": record.levelname.lower()}
-        fields = getattr(record, "fields", None)
-        if fields is not None:
-            line |= {"event": record.msg, **fields}
+        if hasattr(record, "fields"):
+            line |= {"event": record.msg, **record.fields}
         else:  # uvicorn's own messages, which never contain bodies
             line |= {"event": "server", "message": record.getMessage()}
         if record.exc_info and record.exc_info[1] is not None:

@@ -6,7 +6,7 @@ import asyncio
 import base64
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -64,11 +64,10 @@ def openai_routes(service: Service) -> APIRouter:
         texts = [body.input] if isinstance(body.input, str) else body.input
         vectors, num_words = await service.encode(texts)
         request.scope["relmo"].update(texts=len(texts), tokens=num_words)
-        is_base64 = body.encoding_format == "base64"
-        data = [
-            {"object": "embedding", "index": i, "embedding": _base64(v) if is_base64 else v}
-            for i, v in enumerate(np.ascontiguousarray(vectors))
-        ]
+        rows: Iterable[Any] = np.ascontiguousarray(vectors)  # (N, D)
+        if body.encoding_format == "base64":
+            rows = [base64.b64encode(row.astype("<f4").tobytes()).decode() for row in rows]
+        data = [{"object": "embedding", "index": i, "embedding": v} for i, v in enumerate(rows)]
         usage = {"prompt_tokens": num_words, "total_tokens": num_words}
         return json_response(
             {"object": "list", "data": data, "model": service.name, "usage": usage}
@@ -102,10 +101,9 @@ def relmo_routes(service: Service) -> APIRouter:
         """Return the chosen layers of every token of every sentence."""
         labels = check_requested(body.layers, service.num_layers)
         sentences = await service.tokenize(body.sentences)
-        num_words = sum(len(sentence.words) for sentence in sentences)
+        num_words = _log_size(request, sentences)
         service.check_limit("values", num_words * len(labels) * service.width, "sentences")
         vectors = await service.embed(sentences, lambda found: select(found, body.layers))
-        request.scope["relmo"].update(texts=len(sentences), tokens=num_words)
         if wants_binary(request.headers.get("accept", "")):
             return await asyncio.to_thread(_npy, vectors)
         answer = {
@@ -125,7 +123,7 @@ def relmo_routes(service: Service) -> APIRouter:
         """Return the words that both language models expect at a position of a sentence."""
         (sentence,) = await service.tokenize([body.sentence])
         found = await service.substitutes(sentence.words, body.position, body.k)
-        request.scope["relmo"].update(texts=1, tokens=len(sentence.words))
+        _log_size(request, [sentence])
         scored = [{"word": word, "score": score} for word, score in found]
         return json_response(
             {"tokens": sentence.words, "position": body.position, "substitutes": scored}
@@ -198,8 +196,7 @@ def page_routes(app: FastAPI, service: Service) -> APIRouter:
             text = f"expected at most {MAX_OCCURRENCES} occurrences, got {len(places):,}"
             raise invalid(text, "too_many_occurrences", "sentences")
         vectors = await service.embed(sentences, lambda found: choose_layers(found, layers))
-        num_words = sum(len(sentence.words) for sentence in sentences)
-        request.scope["relmo"].update(texts=len(sentences), tokens=num_words)
+        _log_size(request, sentences)
         found = map_words(np.stack([vectors[s][t] for s, t in places]))
         points: list[dict[str, Any]] = [
             {"sentence": s, "position": t, "text": sentences[s].words[t],
@@ -276,8 +273,11 @@ def _describe_route(path: str, method: str, about: dict[str, Any]) -> str:
     )
 
 
-def _base64(vector: Vectors) -> str:
-    return base64.b64encode(vector.astype(np.dtype("<f4")).tobytes()).decode()
+def _log_size(request: Request, sentences: Sequence[TokenizedSentence]) -> int:
+    """Add the size of a request to its log line; the number of words."""
+    num_words = sum(len(sentence.words) for sentence in sentences)
+    request.scope["relmo"].update(texts=len(sentences), tokens=num_words)
+    return num_words
 
 
 def _npy(vectors: Sequence[Vectors]) -> Response:

@@ -13,6 +13,11 @@ from relmo.search.filters import conditions
 
 JSON = "application/json"
 LayerName = Literal["all", "mean", "top"]
+EXPECTED_TEXTS = (
+    "expected a string or a list of strings; token ids depend on OpenAI's tokenizers and are "
+    "not supported (in LangChain set check_embedding_ctx_length=False)"
+)
+EXPECTED_SENTENCE = "expected a string or a list of strings, the tokens of a sentence"
 
 
 def json_response(
@@ -26,7 +31,7 @@ def json_response(
 # ── validators ──────────────────────────────────────────────────────────────────────────────
 
 
-def _check_strings(value: Any, expected: str) -> Any:  # noqa: ANN401 - any JSON
+def _check_strings(value: Any, expected: str = EXPECTED_SENTENCE) -> Any:  # noqa: ANN401 - any JSON
     """Check in one message what a union of types would report in four.
 
     Lone surrogates are rejected: JSON escapes can express them, UTF-8 cannot encode them.
@@ -46,15 +51,7 @@ def _check_input(value: Any) -> Any:  # noqa: ANN401 - any JSON
         raise ValueError("expected text, got an empty value")
     if isinstance(value, list) and "" in value:
         raise ValueError(f"text {value.index('')} is empty; remove it")
-    return _check_strings(
-        value,
-        "expected a string or a list of strings; token ids depend on OpenAI's tokenizers and are "
-        "not supported (in LangChain set check_embedding_ctx_length=False)",
-    )
-
-
-def _check_sentence(value: Any) -> Any:  # noqa: ANN401 - any JSON
-    return _check_strings(value, "expected a string or a list of strings, the tokens of a sentence")
+    return _check_strings(value, EXPECTED_TEXTS)
 
 
 def _check_layers(value: Any) -> Any:  # noqa: ANN401 - any JSON
@@ -72,7 +69,7 @@ def _check_where(value: dict[str, Any]) -> dict[str, Any]:
 
 
 Texts = Annotated[str | list[str], BeforeValidator(_check_input)]
-Sentence = Annotated[str | list[str], BeforeValidator(_check_sentence)]
+Sentence = Annotated[str | list[str], BeforeValidator(_check_strings)]
 Sentences = Annotated[list[Sentence], Field(min_length=1)]
 NonEmpty = Annotated[str, Field(min_length=1)]
 RequestedLayers = Annotated[LayerName | int | list[int], BeforeValidator(_check_layers)]

@@ -70,13 +70,11 @@ class Service:
         parts = await _in_background(lambda: self._split(texts), sum(map(len, texts)))
         sentences = [sentence for part in parts for sentence in part]
         means = await asyncio.wrap_future(self.batcher.embed(sentences, _mean))  # each (D,)
-        pooled, end = [], 0
+        rest, pooled = iter(means), []
         for part in parts:
-            begin, end = end, end + len(part)
             counts = np.array([len(sentence) for sentence in part], np.float32)
-            pooled.append(pool(np.stack(means[begin:end]), "mean", counts))
-        vectors = np.stack(pooled)  # (N, D)
-        return normalize(vectors), sum(map(len, sentences))
+            pooled.append(pool(np.stack([next(rest) for _ in part]), "mean", counts))
+        return normalize(np.stack(pooled)), sum(map(len, sentences))  # (N, D)
 
     async def embed(
         self, sentences: Sequence[TokenizedSentence], reduce: Callable[[Vectors], Vectors]

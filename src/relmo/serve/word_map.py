@@ -5,7 +5,7 @@ Made for the tens of sentences a person types: plain numpy, and deterministic.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +18,7 @@ MIN_SILHOUETTE = 0.15
 MAX_ITERATIONS = 50
 
 
-@dataclass(frozen=True)
-class WordMap:
+class WordMap(NamedTuple):
     """Points and clusters, in the order of the occurrences."""
 
     points: NDArray[np.float64]
@@ -35,21 +34,13 @@ def map_words(vectors: Vectors) -> WordMap:
     x = vectors.astype(np.float64)
     x /= np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-12)
     x -= x.mean(0)
-    points, shares = principal_components(x)
-    return WordMap(points, shares, find_clusters(x))
-
-
-def principal_components(
-    x: NDArray[np.float64],
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Centered (N, D) -> coordinates (N, 2) and shares of the variance (2,)."""
-    u, s, _ = np.linalg.svd(x, full_matrices=False)
+    u, s, _ = np.linalg.svd(x, full_matrices=False)  # (N, min(N, D)), (min(N, D),)
     u, s = u[:, :2], s[:2]
     signs = np.sign(u[np.abs(u).argmax(0), range(u.shape[1])])  # SVD leaves the sign open: fix it
     points, shares = np.zeros((len(x), 2)), np.zeros(2)
     points[:, : len(s)] = u * s * signs
     shares[: len(s)] = s**2 / max(float((x**2).sum()), 1e-12)
-    return points, shares
+    return WordMap(points, shares, find_clusters(x))
 
 
 def find_clusters(x: NDArray[np.float64]) -> NDArray[np.int64]:

@@ -102,7 +102,7 @@ def test_words_are_counted_in_the_sample():
 
 
 def test_uniform_weights_give_what_encode_gives(tiny):
-    plain = PassageEncoder(tiny, "mean", WordWeights.uniform())
+    plain = PassageEncoder(tiny, "mean", WordWeights())
     np.testing.assert_allclose(plain.pooled(TEXTS), tiny.encode(TEXTS), atol=1e-5)
 
 
@@ -117,8 +117,7 @@ def test_a_texts_vector_does_not_depend_on_its_company(tiny, layer):
 
 def test_bottom_is_the_mean_of_layers_0_and_1(tiny):
     zero, one, bottom = (
-        PassageEncoder(tiny, layer, WordWeights.uniform()).pooled(TEXTS)
-        for layer in (0, 1, "bottom")
+        PassageEncoder(tiny, layer, WordWeights()).pooled(TEXTS) for layer in (0, 1, "bottom")
     )
     np.testing.assert_allclose(bottom, (zero + one) / 2, atol=1e-5)
 

@@ -1,0 +1,256 @@
+"""Models and vectors: relmo embed, info, convert, pretrain and perplexity."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any, BinaryIO
+
+import typer
+
+from relmo.cli.options import DEFAULT_MODEL, AsJson, AsJsonLines, Changes, Model, Precision, Resume
+from relmo.cli.output import note, say, say_json, say_line
+from relmo.errors import ConfigError, TextError, WeightError
+
+
+class OnError(Enum):
+    """How to treat invalid UTF-8."""
+
+    STRICT = "strict"
+    REPLACE = "replace"
+
+
+Files = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="FILE|-", help="Text files, one sequence per line; - for standard input."
+    ),
+]
+VectorFile = Annotated[
+    Path, typer.Option("--output", "-o", help="Output file: .h5, .npz, .parquet or .jsonl.")
+]
+Layers = Annotated[
+    str, typer.Option(help="all, mean, top, bottom (mean of 0 and 1) or a layer number.")
+]
+Tokenized = Annotated[
+    bool, typer.Option("--tokenized", help="Split lines at whitespace instead of tokenizing.")
+]
+OnBadBytes = Annotated[
+    OnError, typer.Option(help="On invalid UTF-8: strict stops, replace inserts U+FFFD.")
+]
+ResumeEmbedding = Annotated[
+    bool, typer.Option("--resume", help="Continue an interrupted run of the same command.")
+]
+
+
+def embed(
+    files: Files,
+    output: VectorFile,
+    model: Model = DEFAULT_MODEL,
+    layers: Layers = "all",
+    tokenized: Tokenized = False,
+    precision: Precision = "float32",
+    errors: OnBadBytes = OnError.STRICT,
+    resume: ResumeEmbedding = False,
+    as_json: AsJson = False,
+) -> None:
+    """Compute word vectors for text; each line is one sequence, stored under its line number."""
+    from relmo.batch import embed_lines
+    from relmo.elmo import Elmo
+    from relmo.layers import check_layers, parse_layers
+    from relmo.progress import progress
+    from relmo.text.documents import read_files
+    from relmo.vectors.writer import check_output
+    from relmo.weights.find import UNTRAINED
+
+    sources = list(_sources(files))
+    check_output(output)
+    if any(
+        isinstance(each, Path) and output.exists() and each.samefile(output) for each in sources
+    ):
+        raise ConfigError(f"{output} is also an input; choose another output")
+    elmo = Elmo.from_pretrained(model, precision=precision)  # type: ignore[arg-type]
+    chosen = parse_layers(layers)
+    check_layers(chosen, elmo.config.num_layers)
+    if elmo.config.name == UNTRAINED:
+        note(f"{UNTRAINED} has random weights, so its vectors are meaningless; omit --model")
+    total = count_lines(sources, errors)
+    lines = progress(read_files(sources, errors.value), total, "lines", show=True)
+    with closing(lines):  # removes the progress bar before an error is printed
+        report = embed_lines(elmo, lines, output, layers=chosen, tokenized=tokenized, resume=resume)
+    if errors is OnError.REPLACE and (replaced := report.lines_with_replacements):
+        note(f"{replaced} lines contain U+FFFD, from invalid UTF-8 or already in the input")
+    say(report.to_dict(), as_json)
+
+
+def count_lines(sources: list[Path | BinaryIO], errors: OnError) -> int | None:
+    """Count lines; reading the files once also finds invalid bytes before hours of work."""
+    from relmo.text.documents import read_files
+
+    if not all(isinstance(source, Path) and source.is_file() for source in sources):
+        return None  # a pipe can be read only once
+    return sum(1 for _ in read_files(sources, errors.value))
+
+
+def _sources(files: list[str]) -> Iterator[Path | BinaryIO]:
+    if files.count("-") > 1:
+        raise ConfigError("standard input (-) can be given only once")
+    for file in files:
+        if file == "-":
+            if sys.stdin is None:
+                raise ConfigError("standard input is closed; give a file")
+            yield sys.stdin.buffer
+        elif Path(file).is_dir():
+            raise ConfigError(f"{file}: is a folder; expected text files")
+        elif not Path(file).exists():
+            raise ConfigError(f"{file}: no such file")
+        else:
+            yield Path(file)
+
+
+def info(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="Model name or folder.")],
+    as_json: AsJson = False,
+) -> None:
+    """Show the sizes, training record, license and checksums of a model."""
+    from relmo.weights.find import describe_model
+
+    facts = describe_model(model)
+    say(facts, as_json)
+    if any(file["matches"] is False for file in facts.get("files", {}).values()):
+        raise WeightError(
+            f"{facts['folder']}: a file does not match its checksum; copy the model again"
+        )
+
+
+Source = Annotated[str, typer.Argument(metavar="SRC", help="Model name or folder.")]
+Target = Annotated[Path, typer.Argument(metavar="DST", help="Output folder; created if missing.")]
+To = Annotated[str, typer.Option("--to", help="native, or hdf5 (the official format).")]
+Storage = Annotated[
+    str, typer.Option(help="Native only: float32, or int8 (a quarter of the size).")
+]
+ShardMb = Annotated[int | None, typer.Option(help="Native only: maximum size of a file in MB.")]
+
+
+def convert(
+    source: Source,
+    target: Target,
+    to: To,
+    storage: Storage = "float32",
+    shard_mb: ShardMb = None,
+    as_json: AsJson = False,
+) -> None:
+    """Convert a model to another file format; weights stay exact unless stored as int8."""
+    from relmo.weights.convert import convert_model
+
+    report = convert_model(source, target, to, shard_mb, storage)  # type: ignore[arg-type]
+    for loss in report.lost:
+        note(loss)
+    say(report.to_dict(), as_json)
+
+
+Recipe = Annotated[str, typer.Option(help="Recipe: tiny, small, base, or a TOML file.")]
+Data = Annotated[list[str], typer.Option(help="Text files, folders or globs; repeatable.")]
+RunFolder = Annotated[Path, typer.Option(help="Folder of the run; the model goes to OUTPUT/model.")]
+Minutes = Annotated[
+    float | None, typer.Option(help="Fit the whole training schedule into this time.")
+]
+Init = Annotated[
+    str | None, typer.Option(help="Name or folder of a model to fine-tune instead of a new one.")
+]
+Cache = Annotated[Path | None, typer.Option(help="Folder for the tokenized text.")]
+ModelStorage = Annotated[
+    str,
+    typer.Option("--storage", help="Stored weights: float32, or int8 (a quarter of the size)."),
+]
+
+
+def pretrain(
+    recipe: Recipe,
+    data: Data,
+    output: RunFolder,
+    minutes: Minutes = None,
+    set_: Changes = None,
+    resume: Resume = False,
+    init: Init = None,
+    cache: Cache = None,
+    storage: ModelStorage = "float32",
+    as_json: AsJsonLines = False,
+) -> None:
+    """Pretrain a model on plain text, or fine-tune one with --init."""
+    from relmo.tasks.lm.pretrain import pretrain as run
+    from relmo.tasks.lm.settings import load_recipe
+    from relmo.train.distributed import is_main_process
+    from relmo.weights.find import read_model
+    from relmo.weights.safetensors_files import check_storage
+
+    check_storage(storage)  # not after hours of training
+    scores = run(
+        load_recipe(recipe, set_ or [], minutes),
+        data,
+        output,
+        resume=resume,
+        init=None if init is None else read_model(init),
+        cache_folder=cache,
+        storage=storage,  # type: ignore[arg-type]
+        report=say_json if as_json else _as_line,
+    )
+    if not as_json and is_main_process():
+        say({**scores, "model": str(output / "model")}, as_json)
+
+
+def _as_line(values: dict[str, Any]) -> None:
+    if "corpus" in values:
+        counts = values["corpus"]
+        note(
+            f"{counts['train']:,} tokens to train on, {counts['held_out']:,} held out, "
+            f"the vocabulary covers {values['coverage']:.2%}"
+        )
+        return
+    say_line(values)
+
+
+class FromStart(Enum):
+    """LSTM state at the start of a sentence."""
+
+    ZERO = "zero"
+    STORED = "stored"
+    CARRIED = "carried"
+
+
+File = Annotated[
+    Path,
+    typer.Argument(metavar="FILE", help="Text file or folder; a blank line ends a document."),
+]
+Start = Annotated[
+    FromStart,
+    typer.Option(
+        help="LSTM state at the start of a sentence: carried over in a document, stored, or zero."
+    ),
+]
+
+
+def perplexity(
+    file: File,
+    model: Model = DEFAULT_MODEL,
+    start: Start = FromStart.CARRIED,
+    as_json: AsJson = False,
+) -> None:
+    """Compute the perplexity of a text under the forward and backward language model."""
+    from relmo.elmo import Elmo
+    from relmo.progress import progress
+    from relmo.text.documents import find_files, read_documents
+
+    if not file.exists():
+        raise ConfigError(f"{file}: no such file")
+    elmo = Elmo.from_pretrained(model)
+    lm = elmo.lm
+    documents = [d for path in find_files([file]) for d in read_documents(path)]
+    shown = progress(documents, len(documents), "documents", show=True)
+    split = [elmo.sentences(document) for document in shown]
+    if not any(words for document in split for words in document):
+        raise TextError(f"{file}: contains no words")
+    say(lm.perplexity(split, start.value).to_dict(), as_json)
