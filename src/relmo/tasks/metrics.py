@@ -43,6 +43,11 @@ class MatchCounts:
         both = self.predicted + self.gold
         return 2 * self.correct / both if both else 0.0
 
+    def percent(self) -> dict[str, float]:
+        """F1, precision and recall in percent."""
+        names = ("f1", "precision", "recall")
+        return {name: 100 * getattr(self, name) for name in names}
+
 
 @dataclass(frozen=True, slots=True)
 class MatchScores:

@@ -18,7 +18,7 @@ A mention in several clusters belongs to the first.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,8 +31,7 @@ Numbers = NDArray[np.float64]
 MEASURES = ("muc", "b_cubed", "ceaf", "mentions")
 
 
-@dataclass(frozen=True, slots=True)
-class MeasureScore:
+class MeasureScore(NamedTuple):
     """Scores of one measure, in percent."""
 
     precision: float
@@ -40,8 +39,7 @@ class MeasureScore:
     f1: float
 
 
-@dataclass(frozen=True, slots=True)
-class CorefScore:
+class CorefScore(NamedTuple):
     """Scores of all measures."""
 
     muc: MeasureScore
@@ -64,7 +62,11 @@ def count(gold: Clusters, predicted: Clusters) -> Numbers:
     A row per measure: numerator and denominator of recall, then of precision.
     """
     ours, theirs = partition(predicted), partition(gold)
-    shared = _shared(theirs, ours)  # (G, P)
+    cluster_of = {mention: j for j, cluster in enumerate(ours) for mention in cluster}
+    shared = np.zeros((len(theirs), len(ours)))  # (G, P)
+    for i, cluster in enumerate(theirs):
+        for mention in cluster_of.keys() & cluster:
+            shared[i, cluster_of[mention]] += 1
     sizes = np.array([len(cluster) for cluster in theirs], dtype=float)  # (G,)
     our_sizes = np.array([len(cluster) for cluster in ours], dtype=float)  # (P,)
     found = shared.sum()
@@ -150,17 +152,6 @@ def _add_row(row: int, costs: Numbers, prices: Numbers, row_of: NDArray[np.int64
         before = int(came_from[column])
         row_of[column] = row if before < 0 else row_of[before]
         column = before
-
-
-def _shared(gold: list[list[Mention]], predicted: list[list[Mention]]) -> Numbers:
-    """(G, P) number of mentions that gold and predicted clusters have in common."""
-    cluster_of = {mention: j for j, cluster in enumerate(predicted) for mention in cluster}
-    shared = np.zeros((len(gold), len(predicted)))
-    for i, cluster in enumerate(gold):
-        for mention in cluster:
-            if mention in cluster_of:
-                shared[i, cluster_of[mention]] += 1
-    return shared
 
 
 def _quotients(counts: Numbers) -> tuple[Numbers, Numbers]:

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import TypeAlias
 
 from relmo.errors import DataError
+from relmo.tasks.data_files import sentence_lines, split_cells
 from relmo.tasks.plain_text import Offsets
-from relmo.tasks.rows import sentence_lines, split_cells
 
 WORD, FRAME, NUM_FIXED = 3, 7, 8
 """Columns of the word and of the frame, and the number of columns before the roles."""
