@@ -12,7 +12,7 @@ too:
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,8 +27,7 @@ CHUNK_TAG_HELP = "use O, or B-, I-, E- or S- followed by a label"
 Tags = tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class LabelledSpan:
+class LabelledSpan(NamedTuple):
     """A labeled span of a sentence; `last` is its last word, not the one after it."""
 
     first: int

@@ -99,10 +99,7 @@ class LabelledTask(ABC, Generic[Example, Prediction, ModelSettings]):
 
     @classmethod
     def parts(cls, folder: Path) -> dict[Part, list[Example]]:
-        """Examples of each part of a data folder, by default from one file per part.
-
-        The test part may be missing.
-        """
+        """Examples of each part of a data folder, one file each; the test part may be missing."""
         for part in ("train", "dev"):
             need_part(folder, part, cls.suffixes)
         files = find_parts(folder, cls.suffixes)
@@ -119,12 +116,9 @@ class LabelledTask(ABC, Generic[Example, Prediction, ModelSettings]):
 
     @classmethod
     def check(cls, path: Path, examples: Sequence[Example], facts: Mapping[str, Any]) -> None:
-        """Raise DataError if examples do not fit the training part; by default all do.
+        """Raise DataError if examples of a file do not fit the training part's facts.
 
-        Args:
-            path: the file they were read from.
-            examples: of the development or test part.
-            facts: what `facts_of` found in the training part.
+        By default all do.
         """
 
     @classmethod
@@ -177,10 +171,7 @@ class LabelledTask(ABC, Generic[Example, Prediction, ModelSettings]):
     def counts(
         self, examples: Sequence[Example], predictions: Sequence[Prediction]
     ) -> list[Any] | None:
-        """What each example adds to the sums behind the scores; None keeps nothing.
-
-        `relmo.lab.bootstrap` compares two runs by them.
-        """
+        """What each example adds to the sums behind the scores, to compare runs; None for none."""
         return None
 
     @abstractmethod
@@ -239,9 +230,8 @@ class LabelledTask(ABC, Generic[Example, Prediction, ModelSettings]):
         for first in range(0, len(order), self.batches.size):
             part = order[first : first + self.batches.size]
             with self.arithmetic():
-                found.update(
-                    zip(part, self.predict_batch([examples[i] for i in part]), strict=True)
-                )
+                predictions = self.predict_batch([examples[i] for i in part])
+            found.update(zip(part, predictions, strict=True))
         return [found[i] for i in range(len(examples))]
 
     def examples_of(self, step: int) -> list[Example]:

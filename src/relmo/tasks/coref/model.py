@@ -78,11 +78,7 @@ class Ranking(NamedTuple):
 class CorefModel(nn.Module):
     """Finds the mentions of a document and clusters those that corefer.
 
-    Args:
-        settings: of the model.
-        tokens: makes token vectors.
-        num_genres: genres of documents.
-        keeps_singletons: whether a mention without links is a cluster of its own.
+    With `keeps_singletons`, a mention without links is a cluster of its own.
     """
 
     def __init__(
@@ -178,7 +174,7 @@ class Antecedents(nn.Module):
     Args:
         width: G.
         num_genres: genres of documents; one more stands for all others.
-        settings: of the model.
+        settings: of the whole model.
     """
 
     bounds: Tensor

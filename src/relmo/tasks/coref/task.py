@@ -147,8 +147,7 @@ def group_grid(document: CorefDocument, max_width: int) -> NDArray[np.int64]:
 
     Unreachable mentions are left out; a mention in several clusters belongs to the first.
     """
-    N = len(document.words)
-    grid = np.zeros((N, max_width), np.int64)  # (N, W)
+    grid = np.zeros((len(document.words), max_width), np.int64)  # (N, W)
     is_near = _reachable(document, max_width)
     for number, cluster in enumerate(document.clusters, 1):
         for first, last in cluster:

@@ -66,7 +66,12 @@ class LmModel(nn.Module):
         if s.word_dropout and self.training:
             is_read = torch.rand(x.shape[:3], device=x.device) >= s.word_dropout  # (2, T, B)
             x = x * is_read.unsqueeze(-1)
-        top, state = self.read(x, _reset(state, batch.keeps), dropout)  # (2, T, B, P)
+        forward, backward = batch.keeps.unsqueeze(-1)  # each (B, 1), 0 in the rows that restart
+        state = BiLmState(
+            LstmState(state.forward.h * forward, state.forward.c * forward),
+            LstmState(state.backward.h * backward, state.backward.c * backward),
+        )
+        top, state = self.read(x, state, dropout)  # (2, T, B, P)
         hidden = F.dropout(top, dropout)  # (2, T, B, P)
         loss = self.loss(hidden, batch.targets, batch.counts, batch.negatives)
         return loss, self.loss_ahead(hidden, batch) if s.ahead else loss.new_zeros(()), state
@@ -97,11 +102,8 @@ class LmModel(nn.Module):
         cnn, table = self.bilm.token_layer, self.spelling[0]
         assert isinstance(cnn, CharCnn)
         with self.arithmetic():
-            parts = [
-                cnn.from_short(table[batch.words[first:past], :columns])
-                for first, past, columns in batch.chunks
-            ]
-            return torch.cat(parts)
+            groups = (table[batch.words[a:b], :columns] for a, b, columns in batch.chunks)
+            return torch.cat([cnn.from_short(ids) for ids in groups])
 
     def loss_ahead(self, hidden: Tensor, batch: LmBatch) -> Tensor:
         """The summed loss of a word further ahead, at the same distance in the whole batch."""
@@ -151,15 +153,6 @@ class LmModel(nn.Module):
         if self.head.weight.is_cuda:
             return torch.autocast("cuda", torch.bfloat16)
         return nullcontext()
-
-
-def _reset(state: BiLmState, keeps: Tensor) -> BiLmState:
-    """The state, zero in the rows that restart; keeps is (2, B)."""
-    forward, backward = keeps.unsqueeze(-1)  # each (B, 1)
-    return BiLmState(
-        LstmState(state.forward.h * forward, state.forward.c * forward),
-        LstmState(state.backward.h * backward, state.backward.c * backward),
-    )
 
 
 class PairReader(nn.Module):

@@ -25,7 +25,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass
-from itertools import islice
+from itertools import chain, islice
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Annotated
@@ -166,13 +166,12 @@ def _grouped(files: Sequence[Path]) -> Iterator[list[list[str]]]:
     """Documents in groups of about CHUNK_CHARACTERS."""
     group: list[list[str]] = []
     size = 0
-    for path in files:
-        for document in read_documents(path):
-            group.append(document)
-            size += sum(map(len, document))
-            if size >= CHUNK_CHARACTERS:
-                yield group
-                group, size = [], 0
+    for document in chain.from_iterable(map(read_documents, files)):
+        group.append(document)
+        size += sum(map(len, document))
+        if size >= CHUNK_CHARACTERS:
+            yield group
+            group, size = [], 0
     if group:
         yield group
 
@@ -194,9 +193,7 @@ def _split(job: tuple[list[list[str]], CacheSettings]) -> _Chunk:
             for start, end in split_sentences(line):
                 found = [token.text for token in tokenizer.tokens(line[start:end])]
                 if words := [word for word in found if word not in BOUNDARIES]:
-                    ids.append(0)
-                    ids += [row_of.setdefault(word, len(row_of)) for word in words]
-                    ids.append(1)
+                    ids += [0, *(row_of.setdefault(word, len(row_of)) for word in words), 1]
         lengths.append(len(ids) - before)
         if not (held_out[-1] or is_whole):
             found_ids, times = np.unique(ids[before:], return_counts=True)
