@@ -117,9 +117,7 @@ def _stem(path: Path) -> str:
 def numbered_lines(path: str | Path, errors: Errors = "strict") -> Iterator[tuple[int, str]]:
     """Lines of a file, numbered from 1; decompressed as the suffix says.
 
-    Args:
-        path: of the file.
-        errors: "replace" accepts bytes that are not UTF-8.
+    With errors="replace", bytes that are not UTF-8 are accepted.
 
     Raises:
         DataError: a line is not UTF-8.
@@ -192,13 +190,7 @@ def sentence_lines(
 
 
 class TableRow:
-    """A row of a table; errors name its file and line.
-
-    Args:
-        path: the file.
-        number: the line that the row begins at.
-        cells: column name -> value.
-    """
+    """A row of a table, column name -> value; errors name its file and the line it begins at."""
 
     def __init__(self, path: str | Path, number: int, cells: Mapping[str, object]) -> None:
         self.path, self.number, self.cells = path, number, cells
@@ -244,17 +236,14 @@ def table_rows(path: str | Path, kind: TableFormat | None = None) -> Iterator[Ta
         path: the file. CSV may quote its cells; in TSV a quote is an ordinary character.
         kind: the table's format; by default the one that the file's suffix names.
     """
-    kind = kind or format_of(path)
+    if kind is None:
+        suffix = Path(_stem(Path(path)).lower()).suffix
+        if suffix not in FORMATS:
+            known = ", ".join(FORMATS)
+            raise ConfigError(f"{path}: unknown table format {suffix!r}; use one of {known}")
+        kind = FORMATS[suffix]
     rows = _json_rows(path) if kind == "jsonl" else _named_rows(path, kind)
     return (TableRow(path, number, cells) for number, cells in rows)
-
-
-def format_of(path: str | Path) -> TableFormat:
-    """The format that a file's suffix names, apart from one of compression."""
-    if (suffix := Path(_stem(Path(path)).lower()).suffix) not in FORMATS:
-        known = ", ".join(FORMATS)
-        raise ConfigError(f"{path}: unknown table format {suffix!r}; use one of {known}")
-    return FORMATS[suffix]
 
 
 def split_at_spaces(text: str) -> list[str]:
@@ -265,10 +254,7 @@ def split_at_spaces(text: str) -> list[str]:
 def tab_pairs(lines: Iterable[str], first: str, second: str) -> Iterator[tuple[int, str, str]]:
     """(line number, first, second) of each line that is not blank: two texts with a tab between.
 
-    Args:
-        lines: of plain text.
-        first: what the first text is, in the words of an error: "a question".
-        second: what the second text is.
+    `first` and `second` say what these are, in the words of an error: "a question".
     """
     for number, line in enumerate(lines, 1):
         one, _, other = line.partition("\t")

@@ -100,14 +100,7 @@ class Letters:
 
 
 class Inputs:
-    """Turns sentences into batches.
-
-    Args:
-        static: vectors of known words.
-        letters: for a model with a character CNN, else None.
-        elmo: reads the sentences; None for a model without ELMo.
-        device: where batches go.
-    """
+    """Turns sentences into batches on a device, for a model with or without letters and ELMo."""
 
     def __init__(
         self,

@@ -78,6 +78,7 @@ class LabelledTask(ABC, Generic[Example, Prediction, ModelSettings]):
         seed: int = 0,
     ) -> None:
         self.settings, self.inputs, self.device = settings, inputs, inputs.device
+        self._tokens = tokens
         self.set_up(facts, tokens)
         self.model: nn.Module = self.net.to(self.device)
         keep_saved_names(self.model)
@@ -205,8 +206,7 @@ class LabelledTask(ABC, Generic[Example, Prediction, ModelSettings]):
 
     def mixes(self) -> dict[str, dict[str, Any]]:
         """The learned shares of ELMo's layers and gamma, by place."""
-        inputs = [module for module in self.model.modules() if isinstance(module, TokenInput)]
-        return inputs[0].mixes() if inputs else {}
+        return self._tokens.mixes()
 
     def state(self) -> dict[str, Tensor]:
         """Nothing but the weights is carried from step to step."""

@@ -21,12 +21,7 @@ Vector = NDArray[np.float32]
 
 
 class StaticVectors:
-    """Words and their vectors; rows 0 and 1 are padding and the unknown word.
-
-    Args:
-        words: of rows 2 onwards.
-        table: (2 + words, width) float32.
-    """
+    """Words and their vectors, (2 + words, width); rows 0 and 1: padding and the unknown word."""
 
     def __init__(self, words: Iterable[str], table: Vector) -> None:
         self.words = list(words)

@@ -28,8 +28,6 @@ from relmo.tasks.coref.data import Mention
 Clusters = Iterable[Iterable[Mention]]
 Numbers = NDArray[np.float64]
 
-MEASURES = ("muc", "b_cubed", "ceaf", "mentions")
-
 
 class MeasureScore(NamedTuple):
     """Scores of one measure, in percent."""
@@ -53,7 +51,7 @@ class CorefScore(NamedTuple):
 def evaluate(gold: Sequence[Clusters], predicted: Sequence[Clusters]) -> CorefScore:
     """Score the predicted clusters of documents against the gold ones, in the same order."""
     pairs = zip(gold, predicted, strict=True)
-    return score(sum((count(*pair) for pair in pairs), start=np.zeros((len(MEASURES), 4))))
+    return score(sum((count(*pair) for pair in pairs), start=np.zeros((4, 4))))
 
 
 def count(gold: Clusters, predicted: Clusters) -> Numbers:
@@ -156,8 +154,7 @@ def _add_row(row: int, costs: Numbers, prices: Numbers, row_of: NDArray[np.int64
 
 def _quotients(counts: Numbers) -> tuple[Numbers, Numbers]:
     """Recall and precision in percent: (..., 4, 4) -> (..., 4) each."""
-    numerators, denominators = 100 * counts[..., 0::2], counts[..., 1::2]
-    both = _divide(numerators, denominators)  # (..., 4, 2)
+    both = _divide(100 * counts[..., 0::2], counts[..., 1::2])  # (..., 4, 2)
     return both[..., 0], both[..., 1]
 
 

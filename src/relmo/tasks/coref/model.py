@@ -171,10 +171,7 @@ class CorefModel(nn.Module):
 class Antecedents(nn.Module):
     """Ranks the earlier spans of each span: a rough score of all pairs, a fine one of the best.
 
-    Args:
-        width: G.
-        num_genres: genres of documents; one more stands for all others.
-        settings: of the whole model.
+    The width of a span's vector is G. One more genre than `num_genres` stands for all others.
     """
 
     bounds: Tensor

@@ -17,7 +17,7 @@ from relmo.errors import ConfigError
 from relmo.kernels.device import has_triton
 from relmo.language_model import Scorer
 from relmo.nn import lm_head
-from relmo.nn.bilm import BiLM, LstmStack, initialize, map_state, zero_state
+from relmo.nn.bilm import BiLM, initialize, map_state, zero_state
 from relmo.nn.lm_head import LmHead, Sampler
 from relmo.nn.token_layers import CharCnn
 from relmo.runtime.runtime import FastBiLM
@@ -72,6 +72,7 @@ class LmTask:
         graphs: bool = True,
     ) -> None:
         self.world = world or World()
+        self.device = self.world.device
         self.config, self.settings, self.cache = config, settings, cache
         if not isinstance(config.tokens, CharCnnConfig):
             raise ConfigError("pretraining needs a model of characters; give char_cnn settings")
@@ -91,11 +92,6 @@ class LmTask:
         self._sum = torch.zeros(2, device=self.device)  # loss and targets since the last log
         if graphs and has_triton(self.model.head.weight):
             self.model.capture(settings.window, self.rows)
-
-    @property
-    def device(self) -> torch.device:
-        """The device of the model and its batches."""
-        return self.world.device
 
     def loss(self, step: int) -> Tensor:
         """The loss per token of one window; the state is carried to the next."""
@@ -246,17 +242,22 @@ def mean_state(
     ends a sentence soon enough.
     """
     texts = [text for text in documents if len(text) > 2][:START_DOCUMENTS]
-    forward = [row for text in texts if len(row := _up_to_last(text[:START_LENGTH], 1))]
-    backward = [row for text in texts if len(row := _up_to_last(text[::-1][:START_LENGTH], 0))]
-    if not forward or not backward:
-        return None
-    state = zero_state(bilm.config.lstm, 1, like=next(bilm.parameters()))
+    directions = (("forward", bilm.forward_lstm, 1, 1), ("backward", bilm.backward_lstm, -1, 0))
     found = {}
-    for direction, stack, rows, zero in (
-        ("forward", bilm.forward_lstm, forward, state.forward),
-        ("backward", bilm.backward_lstm, backward, state.backward),
-    ):
-        after = _state_after(stack, token_vectors, rows, zero)
+    for direction, stack, step, boundary in directions:
+        begun = (text[::step][:START_LENGTH] for text in texts)
+        rows = [row for text in begun if len(row := _up_to_last(text, boundary))]
+        if not rows:
+            return None
+        lengths = torch.tensor([len(row) for row in rows])
+        padded = np.zeros((len(rows), int(lengths.max())), dtype=np.int64)  # (B, T)
+        for place, row in zip(padded, rows, strict=True):
+            place[: len(row)] = row
+        words, index = np.unique(padded, return_inverse=True)
+        vectors = token_vectors(words).float()  # (U, P)
+        x = vectors[torch.from_numpy(index.reshape(padded.shape)).to(vectors.device)]  # (B, T, P)
+        zero = zero_state(bilm.config.lstm, len(rows), like=vectors).forward
+        after: LstmState = stack(x, lengths, zero)[1]
         found[f"start_{direction}_h"] = after.h.mean(1).cpu()  # (L, P)
         found[f"start_{direction}_c"] = after.c.mean(1).cpu()  # (L, H)
     return found
@@ -266,19 +267,3 @@ def _up_to_last(text: Text, boundary: int) -> Text:
     """The text up to its last boundary of this kind; empty if it has none."""
     places = np.flatnonzero(text == boundary)
     return text[: places[-1] + 1] if len(places) else text[:0]
-
-
-def _state_after(
-    stack: LstmStack, token_vectors: Callable[[Text], Tensor], rows: list[Text], zero: LstmState
-) -> LstmState:
-    """The state after each row, (L, B, width)."""
-    lengths = torch.tensor([len(row) for row in rows])
-    padded = np.zeros((len(rows), int(lengths.max())), dtype=np.int64)  # (B, T)
-    for place, row in zip(padded, rows, strict=True):
-        place[: len(row)] = row
-    words, index = np.unique(padded, return_inverse=True)
-    vectors = token_vectors(words).float()  # (U, P)
-    x = vectors[torch.from_numpy(index.reshape(padded.shape)).to(vectors.device)]  # (B, T, P)
-    begin = LstmState(zero.h.expand(-1, len(rows), -1), zero.c.expand(-1, len(rows), -1))
-    state: LstmState = stack(x, lengths, begin)[1]
-    return state

@@ -8,14 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from relmo.errors import DataError
-from relmo.tasks.chunk_tags import (
-    CHUNK_TAG_HELP,
-    OUTSIDE,
-    Tags,
-    is_chunked,
-    stray_tags,
-    to_bioes,
-)
+from relmo.tasks.chunk_tags import CHUNK_TAG_HELP, OUTSIDE, Tags, is_chunked, stray_tags, to_bioes
 from relmo.tasks.data_files import Part
 from relmo.tasks.inputs import TokenInput
 from relmo.tasks.metrics import entity_scores, token_accuracy

@@ -30,11 +30,8 @@ def read_snli(path: str | Path, tokenize: Tokenize = split_at_spaces) -> list[Se
     """The labeled pairs of a JSONL file with `gold_label`, `sentence1` and `sentence2`.
 
     The words are those of `sentence1_binary_parse` and `sentence2_binary_parse` where these are
-    given, as in the official files. Labels may be any strings, so that other pairs can be read too.
-
-    Args:
-        path: the file.
-        tokenize: splits sentences without a parse; by default at spaces.
+    given, as in the official files; `tokenize` splits sentences without a parse. Labels may be any
+    strings, so that other pairs can be read too.
     """
     pairs: list[SentencePair] = []
     for row in table_rows(path, "jsonl"):

@@ -107,9 +107,7 @@ def split_by_title(
 def answer_spans(question: Question, everywhere: bool) -> list[tuple[int, int]]:
     """First and last tokens of a question's answers, each span once.
 
-    Args:
-        question: with its answers.
-        everywhere: include all other occurrences of an answer's words in the context.
+    With `everywhere`, all other occurrences of an answer's words in the context are included.
     """
     marked = dict.fromkeys((a.first_token, a.last_token) for a in question.answers)
     if not everywhere:

@@ -99,10 +99,7 @@ class SquadModel(nn.Module):
 class BiAttention(nn.Module):
     """Attention both ways: context (B, T, D) and question (B, S, D) -> (B, T, F).
 
-    Args:
-        width: D.
-        output_width: F.
-        dropout: variational, on the compared vectors and before the layer.
+    Dropout is variational, on the compared vectors and before the layer.
     """
 
     def __init__(self, width: int, output_width: int, dropout: float) -> None:
@@ -125,10 +122,7 @@ class BiAttention(nn.Module):
 class SelfAttention(nn.Module):
     """Attention of each token over the other tokens of its context: (B, T, F) -> (B, T, F).
 
-    Args:
-        width: F.
-        cell_width: of the biGRU before the attention.
-        dropout: variational, before the biGRU, on the compared vectors and before the layer.
+    Dropout is variational, before the biGRU, on the compared vectors and before the layer.
     """
 
     def __init__(self, width: int, cell_width: int, dropout: float) -> None:
