@@ -12,7 +12,7 @@ too:
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,8 +27,7 @@ CHUNK_TAG_HELP = "use O, or B-, I-, E- or S- followed by a label"
 Tags = tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class LabelledSpan:
+class LabelledSpan(NamedTuple):
     """A labeled span of a sentence; `last` is its last word, not the one after it."""
 
     first: int
@@ -95,10 +94,8 @@ def stray_tags(counts: Mapping[str, int]) -> set[str]:
     """Tags that are not chunk tags where most are: typing errors rather than another tag set.
 
     Only tags with a prefix and a label, `B-PER`, count as chunk tags: a bare letter may mean
-    anything. They are most if the others are not more numerous, by words or by distinct tags.
-
-    Args:
-        counts: tag -> number of words that have it.
+    anything. They are most if the others are not more numerous, by words (the counts of each tag)
+    or by distinct tags.
     """
     labelled = {tag for tag in counts if "-" in tag and is_chunked([tag])}
     strays = {tag for tag in counts if tag != OUTSIDE and not is_chunked([tag])}

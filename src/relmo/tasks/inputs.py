@@ -10,6 +10,7 @@ a mix of its own, all of one `ElmoLayer`.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -18,7 +19,6 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from relmo.config import Count, CountOrZero, DropoutRate, NonNegative, Settings
@@ -100,14 +100,7 @@ class Letters:
 
 
 class Inputs:
-    """Turns sentences into batches.
-
-    Args:
-        static: vectors of known words.
-        letters: for a model with a character CNN, else None.
-        elmo: reads the sentences; None for a model without ELMo.
-        device: where batches go.
-    """
+    """Turns sentences into batches on a device, for a model with or without letters and ELMo."""
 
     def __init__(
         self,
@@ -127,11 +120,19 @@ class Inputs:
             self._known = _KnownWords(self.static, self.letters)
         known, numbers = self._known, np.zeros(mask.shape, np.int64)
         numbers[mask] = [known[word] for word in chain.from_iterable(sentences)]
-        letters = None if self.letters is None else known.letters_of(numbers)
+        letters = layers = None
+        if self.letters is not None:
+            ids = known.ids[numbers]  # (B, T, MAX_LETTERS)
+            C = max(3, int(ids.any((0, 1)).sum()))  # as long as the longest word needs
+            letters = to_device(ids[..., :C], self.device).long()
+        if self.elmo is not None:
+            layers = self.elmo.read(sentences).values  # (L + 1, B, T, D)
+            if not layers.shape[2]:  # a batch without any words
+                layers = nn.functional.pad(layers, (0, 0, 0, 1))
         return TokenBatch(
             static=to_device(known.rows[numbers], self.device),
-            letters=None if letters is None else to_device(letters, self.device).long(),
-            layers=None if self.elmo is None else _at_least_one(self.elmo.read(sentences).values),
+            letters=letters,
+            layers=layers,
             mask=to_device(mask, self.device),
             known_lengths=torch.from_numpy(lengths),
         )
@@ -144,9 +145,9 @@ class Inputs:
 
 
 def make_elmo_layer(elmo: Elmo, settings: InputSettings) -> ElmoLayer:
-    """The layer with one mix for each place where ELMo joins."""
+    """The layer with one mix for each place where ELMo joins; fine-tuning trains a copy of it."""
     return ElmoLayer(
-        elmo,
+        copy.deepcopy(elmo) if settings.finetune else elmo,
         mixes=len(PLACES[settings.place]),
         dropout=settings.elmo_dropout,
         l2=settings.l2,
@@ -155,18 +156,8 @@ def make_elmo_layer(elmo: Elmo, settings: InputSettings) -> ElmoLayer:
     )
 
 
-def _at_least_one(layers: Tensor) -> Tensor:
-    """Layers (L + 1, B, T, D) with T at least 1, for a batch without any words."""
-    return layers if layers.shape[2] else nn.functional.pad(layers, (0, 0, 0, 1))
-
-
 class _KnownWords(dict[str, int]):
-    """Words seen so far -> numbers from 1, which index their rows and letters; 0 is padding.
-
-    Args:
-        static: vectors of known words.
-        letters: for a model with a character CNN, else None.
-    """
+    """Words seen so far -> numbers from 1, which index their rows and letters; 0 is padding."""
 
     def __init__(self, static: StaticVectors, letters: Letters | None) -> None:
         super().__init__()
@@ -184,11 +175,6 @@ class _KnownWords(dict[str, int]):
         self.ids[number, : len(ids)] = ids
         self[word] = number
         return number
-
-    def letters_of(self, numbers: NDArray[np.int64]) -> NDArray[np.int32]:
-        """(B, T) numbers -> (B, T, C) character ids, C as long as the longest word needs."""
-        ids = self.ids[numbers]  # (B, T, MAX_LETTERS)
-        return ids[..., : max(3, int(ids.any((0, 1)).sum()))]
 
 
 # ── batch -> vectors ────────────────────────────────────────────────────────────────────────────
@@ -222,17 +208,11 @@ class TokenInput(nn.Module):
         self.places = PLACES[settings.place] if elmo is not None else ()
         """Place of each mix."""
         assert elmo is None or len(elmo.mixes) == len(self.places)
-
-    @property
-    def width(self) -> int:
+        elmo_width = 0 if elmo is None else elmo.width
+        self.width = width + settings.letters + elmo_width * ("input" in self.places)
         """E, the width of the output of `forward`."""
-        own = int(self.static.embedding_dim) + self.settings.letters
-        return own + self._elmo_width("input")
-
-    @property
-    def extra_width(self) -> int:
+        self.extra_width = elmo_width * ("output" in self.places)
         """The width that `beside` adds."""
-        return self._elmo_width("output")
 
     def forward(self, batch: TokenBatch) -> Tensor:
         """Vectors of each token, (B, T, E), 0 past a sentence's end."""
@@ -265,9 +245,6 @@ class TokenInput(nn.Module):
             place: {"weights": mix.weights().tolist(), "gamma": mix.gamma.item()}
             for place, mix in zip(self.places, mixes, strict=True)
         }
-
-    def _elmo_width(self, place: str) -> int:
-        return self.elmo.width if self.elmo is not None and place in self.places else 0
 
     def _mixed(self, place: str, batch: TokenBatch) -> list[Tensor]:
         if self.elmo is None or place not in self.places:

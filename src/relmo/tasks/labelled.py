@@ -78,6 +78,7 @@ class LabelledTask(ABC, Generic[Example, Prediction, ModelSettings]):
         seed: int = 0,
     ) -> None:
         self.settings, self.inputs, self.device = settings, inputs, inputs.device
+        self._tokens = tokens
         self.set_up(facts, tokens)
         self.model: nn.Module = self.net.to(self.device)
         keep_saved_names(self.model)
@@ -99,10 +100,7 @@ class LabelledTask(ABC, Generic[Example, Prediction, ModelSettings]):
 
     @classmethod
     def parts(cls, folder: Path) -> dict[Part, list[Example]]:
-        """Examples of each part of a data folder, by default from one file per part.
-
-        The test part may be missing.
-        """
+        """Examples of each part of a data folder, one file each; the test part may be missing."""
         for part in ("train", "dev"):
             need_part(folder, part, cls.suffixes)
         files = find_parts(folder, cls.suffixes)
@@ -119,12 +117,9 @@ class LabelledTask(ABC, Generic[Example, Prediction, ModelSettings]):
 
     @classmethod
     def check(cls, path: Path, examples: Sequence[Example], facts: Mapping[str, Any]) -> None:
-        """Raise DataError if examples do not fit the training part; by default all do.
+        """Raise DataError if examples of a file do not fit the training part's facts.
 
-        Args:
-            path: the file they were read from.
-            examples: of the development or test part.
-            facts: what `facts_of` found in the training part.
+        By default all do.
         """
 
     @classmethod
@@ -177,10 +172,7 @@ class LabelledTask(ABC, Generic[Example, Prediction, ModelSettings]):
     def counts(
         self, examples: Sequence[Example], predictions: Sequence[Prediction]
     ) -> list[Any] | None:
-        """What each example adds to the sums behind the scores; None keeps nothing.
-
-        `relmo.lab.bootstrap` compares two runs by them.
-        """
+        """What each example adds to the sums behind the scores, to compare runs; None for none."""
         return None
 
     @abstractmethod
@@ -214,8 +206,7 @@ class LabelledTask(ABC, Generic[Example, Prediction, ModelSettings]):
 
     def mixes(self) -> dict[str, dict[str, Any]]:
         """The learned shares of ELMo's layers and gamma, by place."""
-        inputs = [module for module in self.model.modules() if isinstance(module, TokenInput)]
-        return inputs[0].mixes() if inputs else {}
+        return self._tokens.mixes()
 
     def state(self) -> dict[str, Tensor]:
         """Nothing but the weights is carried from step to step."""
@@ -239,9 +230,8 @@ class LabelledTask(ABC, Generic[Example, Prediction, ModelSettings]):
         for first in range(0, len(order), self.batches.size):
             part = order[first : first + self.batches.size]
             with self.arithmetic():
-                found.update(
-                    zip(part, self.predict_batch([examples[i] for i in part]), strict=True)
-                )
+                predictions = self.predict_batch([examples[i] for i in part])
+            found.update(zip(part, predictions, strict=True))
         return [found[i] for i in range(len(examples))]
 
     def examples_of(self, step: int) -> list[Example]:

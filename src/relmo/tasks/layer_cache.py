@@ -5,6 +5,7 @@ They are kept in a table of `relmo.vectors.table_cache`, (tokens, L + 1, D), sen
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -38,7 +39,12 @@ class LayerCache:
         self.device = elmo.device
         distinct = [*dict.fromkeys(s for s in sentences if s), ()]
         shape = sum(map(len, distinct)), elmo.config.num_layers, elmo.config.width
-        _check_size(shape)
+        needed = 2 * math.prod(shape)
+        if needed > MAX_BYTES:
+            raise ConfigError(
+                f"the layers of {shape[0]:,} tokens would take {needed / 2**30:.1f} GiB on disk, "
+                f"more than {MAX_BYTES / 2**30:.1f}; use a smaller model or less data"
+            )
         key = table_key(elmo.fingerprint(), distinct)
         facts = {"model": elmo.config.name}
         table, self.meta = cached_table(folder, key, shape, lambda: _read(elmo, distinct), facts)
@@ -69,15 +75,6 @@ def free_bytes(device: torch.device) -> int:
     if device.type != "cuda":
         return 0
     return min(ON_DEVICE_BYTES, torch.cuda.mem_get_info(device)[0] // 2)
-
-
-def _check_size(shape: tuple[int, int, int]) -> None:
-    needed = 2 * shape[0] * shape[1] * shape[2]
-    if needed > MAX_BYTES:
-        raise ConfigError(
-            f"the layers of {shape[0]:,} tokens would take {needed / 2**30:.1f} GiB on disk, more "
-            f"than {MAX_BYTES / 2**30:.1f}; use a smaller model or less data"
-        )
 
 
 def _read(elmo: Elmo, sentences: Sequence[Words]) -> Iterator[Table]:

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from relmo.errors import TextError
 from relmo.tasks.chunk_tags import spans_of
@@ -19,8 +18,7 @@ TagSequences = Sequence[Sequence[str]]
 """The tags of each sentence."""
 
 
-@dataclass(frozen=True, slots=True)
-class MatchCounts:
+class MatchCounts(NamedTuple):
     """How many items are correct, were predicted and are in the gold data."""
 
     correct: int
@@ -43,9 +41,12 @@ class MatchCounts:
         both = self.predicted + self.gold
         return 2 * self.correct / both if both else 0.0
 
+    def percent(self) -> dict[str, float]:
+        """F1, precision and recall in percent."""
+        return {name: 100 * getattr(self, name) for name in ("f1", "precision", "recall")}
 
-@dataclass(frozen=True, slots=True)
-class MatchScores:
+
+class MatchScores(NamedTuple):
     """Counts of all items together and of each label, sorted."""
 
     overall: MatchCounts

@@ -31,9 +31,8 @@ def split_text(text: str) -> list[str]:
 
 def sentences_of_line(line: str, number: int) -> Iterator[Sentence]:
     """The sentences of a line of plain text, without empty ones."""
-    tokenizer = TreebankTokenizer()
     for start, end in split_sentences(line):
-        tokens = tokenizer.tokens(line[start:end])
+        tokens = TreebankTokenizer().tokens(line[start:end])
         if tokens:
             offsets = (Offset(number, start + token.start, start + token.end) for token in tokens)
             yield tuple(token.text for token in tokens), tuple(offsets)
@@ -63,9 +62,8 @@ def documents_of_lines(lines: Iterable[str]) -> Iterator[list[Sentence]]:
 
 def describe_span(words: Sequence[str], offsets: Offsets, first: int, last: int) -> dict[str, Any]:
     """Words `first` to `last` as JSON: their numbers, their text and, if known, their offsets."""
-    found: dict[str, Any] = {"first": first, "last": last}
-    found["text"] = " ".join(words[first : last + 1])
-    if offsets:
-        begin, end = offsets[first], offsets[last]
-        found |= {"line": begin.line, "start": begin.start, "end": end.end}
-    return found
+    found = {"first": first, "last": last, "text": " ".join(words[first : last + 1])}
+    if not offsets:
+        return found
+    line, start, _ = offsets[first]
+    return {**found, "line": line, "start": start, "end": offsets[last].end}

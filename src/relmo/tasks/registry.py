@@ -84,9 +84,7 @@ def read_parts(name: str, data: Path) -> dict[Part, list[Any]]:
 
 def data_facts(name: str, data: Path, examples: Mapping[Part, Sequence[Any]]) -> dict[str, Any]:
     """What a record says of the data: names, checksums and numbers of examples."""
-    files = {
-        part: {"name": path.name, "sha256": sha256(path)}
-        for part, path in find_parts(data, find_task(name).suffixes).items()
-    }
+    paths = find_parts(data, find_task(name).suffixes).items()
+    files = {part: {"name": path.name, "sha256": sha256(path)} for part, path in paths}
     counts: dict[str, int] = {part: len(found) for part, found in examples.items()}
     return {"name": data.resolve().name, **counts, "files": files}

@@ -8,10 +8,9 @@ OUTPUT/run.json            the record of a finished run; see train/run.py for th
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -59,12 +58,9 @@ class TaskRecipe(Settings):
 def load_task_recipe(
     task: str, name: str | Path | None = None, changes: Sequence[str] = ()
 ) -> TaskRecipe:
-    """The recipe of a task.
+    """The recipe of a task, or another one by its name in the package or its path.
 
-    Args:
-        task: its name.
-        name: of another recipe of the package, or a TOML file.
-        changes: "section.key=value" each.
+    Changes are "section.key=value" each, the value in TOML.
     """
     find_task(task)  # first: a typo in the task's name is not one in the recipe's
     values = read_recipe("tasks", name or task, changes)
@@ -97,10 +93,10 @@ class TaskCard:
         """Write both files, in ASCII: a word may contain what UTF-8 cannot encode."""
         make_folder(folder)
         values = asdict(self)
-        for name, part in ((WORDS, values.pop("words")), (CARD, values)):
+        words = values.pop("words")
+        for name, text in ((WORDS, json.dumps(words)), (CARD, json.dumps(values, indent=2))):
             with replacing(folder / name) as temporary:
-                indent = None if name == WORDS else 2
-                temporary.write_text(json.dumps(part, indent=indent) + "\n", encoding="ascii")
+                temporary.write_text(text + "\n", encoding="ascii")
 
     @classmethod
     def read(cls, folder: Path) -> TaskCard:
@@ -155,40 +151,53 @@ def train_task(
     task_type, all_examples = find_task(name), read_parts(name, data)
     drawn = draw(all_examples["train"], recipe.batch.share, recipe.training.seed)
     examples = {**all_examples, "train": drawn}
-    model, elmo_facts = _open_elmo(elmo, world.device)
-    words = {part: _words(task_type, found) for part, found in examples.items()}
+    model, elmo_facts = (None, None) if elmo is None else _open_elmo(elmo, world.device)
+    words = {
+        part: {word for e in found for sentence in task_type.sentences(e) for word in sentence}
+        for part, found in examples.items()
+    }
+    vector_facts: dict[str, Any] | None = None
     if vectors is None:
         static = random_vectors(words["train"], RANDOM_WIDTH)  # worthless unless they are trained
         recipe = replace(recipe, input=replace(recipe.input, tune_static=True))
     else:
         static = read_vectors(vectors, set().union(*words.values()))
+        vector_facts = {"name": vectors.name, "sha256": sha256(vectors), **static.size}
     made_of = {
         "data": {**data_facts(name, data, examples), "share": recipe.batch.share},
-        "vectors": _vector_facts(vectors, static),
+        "vectors": vector_facts,
         "elmo": elmo_facts and {key: elmo_facts[key] for key in ("name", "fingerprint")},
     }
     defaults = {part: asdict(type(getattr(recipe, part))()) for part in FIXED}
     run.check_settings(_fixed(name, recipe, made_of), save=makes_checkpoints, defaults=defaults)
-    layer, layers = _elmo_layer(model, recipe), None
-    if model is not None and layer is not None and not recipe.input.finetune:
-        parts = all_examples.values()  # all examples: runs on other shares use the same cache
-        sentences = (s for part in parts for e in part for s in task_type.sentences(e))
-        layers = layer.layers_from = LayerCache(model, sentences, cache or output / "cache")
-    letters = Letters(sorted(set().union(*words["train"]))) if recipe.input.letters else None
-    inputs = Inputs(static, letters, layer, world.device)
-    facts = task_type.facts_of(drawn)
+    layer = layers = None
+    if model is not None:
+        layer = make_elmo_layer(model, recipe.input)
+        if not recipe.input.finetune:
+            parts = all_examples.values()  # all examples: runs on other shares use the same cache
+            sentences = (s for part in parts for e in part for s in task_type.sentences(e))
+            layers = layer.layers_from = LayerCache(model, sentences, cache or output / "cache")
+    card = TaskCard(
+        task=name,
+        recipe=asdict(recipe),
+        facts=task_type.facts_of(drawn),
+        words=static.words,
+        static_width=static.size["width"],
+        letters=sorted(set().union(*words["train"])) if recipe.input.letters else None,
+        elmo=elmo_facts,
+    )
     torch.manual_seed(recipe.training.seed)
-    task = _make(task_type, recipe, facts, inputs, examples)
+    task = _make_task(card, recipe, static, layer, world.device, examples)
     if not task.train:
         longest = recipe.batch.max_length
         raise ConfigError(f"all training examples are longer than batch.max_length = {longest}")
-    _card(name, recipe, facts, inputs, elmo_facts).write(output)
+    card.write(output)
     trainer = Trainer(task, recipe.training, recipe.optimizer, run, world, report)
     scores, counts = _fit(trainer, task, examples["test"], resume)
     record = {
         "task": name,
         **made_of,
-        "recipe": asdict(recipe),
+        "recipe": card.recipe,
         "cache": None if layers is None else layers.meta,
         "seed": recipe.training.seed,
         "parameters": sum(p.numel() for p in task.model.parameters() if p.requires_grad),
@@ -223,14 +232,14 @@ def load_task(
     check_precision(precision)
     card, world = TaskCard.read(folder), join_world(device)
     recipe = make_task_recipe(card.task, card.recipe, str(folder / CARD))
-    model = _reopen_elmo(folder, card, elmo, world.device)
-    if model is not None:
+    layer = None
+    if card.elmo is not None:
+        model = _reopen_elmo(folder, card.elmo, elmo, world.device)
         model.runtime.fast.use_precision(precision)
+        layer = make_elmo_layer(model, recipe.input)
     table = np.zeros((len(card.words) + 2, card.static_width), np.float32)
-    letters = None if card.letters is None else Letters(card.letters)
-    layer = _elmo_layer(model, recipe)
-    inputs = Inputs(StaticVectors(card.words, table), letters, layer, world.device)
-    task = _make(find_task(card.task), recipe, card.facts, inputs, {})
+    static = StaticVectors(card.words, table)
+    task = _make_task(card, recipe, static, layer, world.device, {})
     Run(folder).load_best(task.model)
     task.model.eval().requires_grad_(False)
     return task
@@ -245,15 +254,8 @@ def draw(examples: Sequence[Any], share: float, seed: int) -> list[Any]:
     return [examples[i] for i in np.sort(chosen)]
 
 
-# ── the ELMo model ──────────────────────────────────────────────────────────────────────────────
-
-
-def _open_elmo(
-    elmo: Elmo | str | Path | None, device: torch.device
-) -> tuple[Elmo | None, dict[str, str] | None]:
+def _open_elmo(elmo: Elmo | str | Path, device: torch.device) -> tuple[Elmo, dict[str, str]]:
     """The model on the device, and what is needed to find it again."""
-    if elmo is None:
-        return None, None
     model = elmo if isinstance(elmo, Elmo) else Elmo.from_pretrained(elmo, device=device)
     place = model.config.name
     if not isinstance(elmo, Elmo):
@@ -263,46 +265,32 @@ def _open_elmo(
 
 
 def _reopen_elmo(
-    folder: Path, card: TaskCard, elmo: Elmo | str | Path | None, device: torch.device
-) -> Elmo | None:
-    """The model that a run was trained with."""
-    if card.elmo is None:
-        return None
-    name = card.elmo["name"]
+    folder: Path, known: dict[str, str], elmo: Elmo | str | Path | None, device: torch.device
+) -> Elmo:
+    """The model that a run was trained with, which its card knows."""
+    name = known["name"]
     try:
-        model, facts = _open_elmo(elmo or card.elmo["place"], device)
+        model, facts = _open_elmo(elmo or known["place"], device)
     except ModelNotFound as error:
         raise ModelNotFound(f"{folder} needs {name}; give it with --elmo: {error}") from error
-    assert facts is not None
-    if facts["fingerprint"] != card.elmo["fingerprint"]:
+    if facts["fingerprint"] != known["fingerprint"]:
         raise ConfigError(f"{folder} was trained with another {name}; give that model")
     return model
 
 
-def _elmo_layer(elmo: Elmo | None, recipe: TaskRecipe) -> ElmoLayer | None:
-    """The layer of the task's input; fine-tuning trains a copy of the model."""
-    if elmo is None:
-        return None
-    return make_elmo_layer(copy.deepcopy(elmo) if recipe.input.finetune else elmo, recipe.input)
-
-
-# ── the task ────────────────────────────────────────────────────────────────────────────────────
-
-
-def _words(task_type: type[AnyTask], examples: Iterable[Any]) -> set[str]:
-    return {word for e in examples for sentence in task_type.sentences(e) for word in sentence}
-
-
-def _make(
-    task_type: type[AnyTask],
+def _make_task(
+    card: TaskCard,
     recipe: TaskRecipe,
-    facts: dict[str, Any],
-    inputs: Inputs,
+    static: StaticVectors,
+    layer: ElmoLayer | None,
+    device: torch.device,
     examples: Mapping[Part, Sequence[Any]],
 ) -> AnyTask:
-    return task_type(
-        recipe.model, facts, inputs, inputs.make_module(recipe.input), examples.get("train", ()),
-        examples.get("dev", ()), recipe.batch, recipe.training.seed,
+    letters = None if card.letters is None else Letters(card.letters)
+    inputs = Inputs(static, letters, layer, device)
+    return find_task(card.task)(
+        recipe.model, card.facts, inputs, inputs.make_module(recipe.input),
+        examples.get("train", ()), examples.get("dev", ()), recipe.batch, recipe.training.seed,
     )  # fmt: skip
 
 
@@ -323,34 +311,6 @@ def _fit(
             f"batches of {task.batches.size} examples need more memory than the GPU has; lower "
             f"batch.size, or leave out long examples with batch.max_length"
         ) from error
-
-
-# ── what is written ─────────────────────────────────────────────────────────────────────────────
-
-
-def _card(
-    name: str,
-    recipe: TaskRecipe,
-    facts: dict[str, Any],
-    inputs: Inputs,
-    elmo: dict[str, str] | None,
-) -> TaskCard:
-    return TaskCard(
-        task=name,
-        recipe=asdict(recipe),
-        facts=facts,
-        words=inputs.static.words,
-        static_width=inputs.static.table.shape[1],
-        letters=None if inputs.letters is None else inputs.letters.characters,
-        elmo=elmo,
-    )
-
-
-def _vector_facts(path: Path | None, static: StaticVectors) -> dict[str, Any] | None:
-    if path is None:
-        return None
-    known = {"words": len(static.words), "width": static.table.shape[1]}
-    return {"name": path.name, "sha256": sha256(path), **known}
 
 
 def _fixed(name: str, recipe: TaskRecipe, made_of: Mapping[str, Any]) -> dict[str, Any]:

@@ -21,12 +21,7 @@ Vector = NDArray[np.float32]
 
 
 class StaticVectors:
-    """Words and their vectors; rows 0 and 1 are padding and the unknown word.
-
-    Args:
-        words: of rows 2 onwards.
-        table: (2 + words, width) float32.
-    """
+    """Words and their vectors, (2 + words, width); rows 0 and 1: padding and the unknown word."""
 
     def __init__(self, words: Iterable[str], table: Vector) -> None:
         self.words = list(words)
@@ -34,11 +29,15 @@ class StaticVectors:
         self._row_of = {word: row for row, word in enumerate(self.words, 2)}
         assert len(table) == len(self.words) + 2
 
+    @property
+    def size(self) -> dict[str, int]:
+        """Number and width of the vectors, as records have them."""
+        return {"words": len(self.words), "width": self.table.shape[1]}
+
     def rows(self, words: Iterable[str]) -> NDArray[np.int64]:
         """Row of each word: as it is written, else in lower case, else unknown."""
         row_of = self._row_of
-        found = [row_of.get(w) or row_of.get(w.lower(), 1) for w in words]
-        return np.array(found, dtype=np.int64)
+        return np.array([row_of.get(w) or row_of.get(w.lower(), 1) for w in words], np.int64)
 
 
 def read_vectors(path: Path, wanted: set[str]) -> StaticVectors:
@@ -53,8 +52,11 @@ def read_vectors(path: Path, wanted: set[str]) -> StaticVectors:
     for number, line in numbered_lines(path, errors="replace"):  # GloVe has words with odd bytes
         word, _, values = line.partition(" ")
         if number == 1:
-            width = _width(word, values, path)
-            if _is_header(word, values):
+            is_header = word.isdecimal() and values.strip().isdecimal()  # word2vec's
+            width = int(values) if is_header else len(values.split())
+            if not width:
+                raise DataError(path, 1, "no numbers; expected a word, a space and its numbers")
+            if is_header:
                 continue
         if word in forms and word not in found:
             vector = _parse(values, width, path, number)
@@ -73,19 +75,6 @@ def random_vectors(words: Iterable[str], width: int, seed: int = 0) -> StaticVec
     table = np.random.default_rng(seed).normal(0, 0.1, (len(known) + 2, width))
     table[0] = 0
     return StaticVectors(known, table.astype(np.float32))
-
-
-def _is_header(word: str, values: str) -> bool:
-    """Whether a first line is word2vec's: the number of words and their width."""
-    return word.isdecimal() and values.strip().isdecimal()
-
-
-def _width(word: str, values: str, path: Path) -> int:
-    """Numbers per vector, by the first line."""
-    width = int(values) if _is_header(word, values) else len(values.split())
-    if not width:
-        raise DataError(path, 1, "no numbers; expected a word, a space and its numbers")
-    return width
 
 
 def _parse(values: str, width: int, path: Path, number: int) -> Vector | None:

@@ -69,11 +69,7 @@ def mean_pool(values: Tensor, mask: Tensor) -> Tensor:
 
 
 class AttentivePool(nn.Module):
-    """A mean of a sentence's tokens with learned weights: (B, T, F), (B, T) -> (B, F).
-
-    Args:
-        width: F.
-    """
+    """A mean of a sentence's tokens with learned weights: (B, T, F), (B, T) -> (B, F)."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -90,9 +86,6 @@ class Trilinear(nn.Module):
     """A learned similarity w1·a + w2·b + w3·(a * b): (B, T, D), (B, S, D) -> (B, T, S).
 
     The third term is one product of matrices, so the (B, T, S, D) pairs are never materialized.
-
-    Args:
-        width: D.
     """
 
     def __init__(self, width: int) -> None:

@@ -109,12 +109,7 @@ def viterbi(
             backs.append(torch.where(there, back, stay))  # padding keeps the last tag
         value, last = (best + (none if end is None else _wide(end))).max(1)  # (B,)
     _check_legal(value, mask)
-    return _follow(last, backs, mask)
-
-
-def _follow(last: Tensor, backs: list[Tensor], mask: Tensor) -> list[list[int]]:
-    """Follow the back pointers from each sentence's last tag (B,) to its first."""
-    tags = [last]
+    tags = [last]  # (B,) each, from the last to the first
     for back in reversed(backs):
         tags.append(back.gather(1, tags[-1].unsqueeze(1)).squeeze(1))
     paths = torch.stack(tags[::-1], 1).tolist()  # (B, T)

@@ -109,10 +109,8 @@ def best_spans(scores: Tensor, first: Tensor, last: Tensor, num_kept: int) -> Te
     """
     order = torch.sort(scores, descending=True, stable=True).indices[: POOL * num_kept]  # (M,)
     a, b = first[order], last[order]
-    is_left = (
-        (a[:, None] < a) & (a <= b[:, None]) & (b[:, None] < b)
-    )  # (M, M): overlaps on the left
-    crosses = is_left | is_left.T
+    is_left = (a[:, None] < a) & (a <= b[:, None]) & (b[:, None] < b)  # (M, M): overlaps left
+    crosses = is_left | is_left.T  # (M, M)
     taken = order[_greedy(crosses)][:num_kept]
     place = first[taken] * (last.max() + 1) + last[taken] if len(taken) else taken
     return taken[place.argsort()]

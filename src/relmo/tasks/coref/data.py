@@ -4,8 +4,8 @@
     bc/a/00/a_0001  0  0  She  …  Ann  …  (3)            0  She  (3)
     bc/a/00/a_0001  0  1  sang …  Ann  …  -              1  sang _
 
-Two layouts are read: that of CoNLL-2012 (12 columns or more: word fourth, speaker tenth; LitBank
-too) and one of three columns (number, word, coreference; OntoGUM). Coreference is the last column:
+Two layouts are read: that of CoNLL-2012 (12 columns or more, the word fourth; LitBank too) and one
+of three columns (number, word, coreference; OntoGUM). Coreference is the last column:
 `(3` begins a mention of cluster 3, `3)` ends one, `(3)` does both, `(3|(4)` and `(3(4)` are two. An
 end closes the latest open mention of its cluster; mentions may nest, cross and span sentences. A
 blank line ends a sentence; a document without any is split by rule. Cluster numbers are local to a
@@ -17,15 +17,15 @@ from __future__ import annotations
 import re
 import sys
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 
 from relmo.errors import DataError
-from relmo.tasks.data_files import numbered_lines
+from relmo.tasks.data_files import numbered_lines, split_cells
 from relmo.tasks.plain_text import Offsets
-from relmo.tasks.rows import split_cells
 from relmo.text.sentences import split_sentences
 
 Mention = tuple[int, int]
@@ -51,11 +51,9 @@ class CorefDocument:
     name: str
     part: int
     sentences: tuple[tuple[str, ...], ...]
-    speakers: tuple[tuple[str, ...], ...] | None
-    """The speaker of each word; None if no word has one."""
-    clusters: tuple[Cluster, ...]
+    clusters: tuple[Cluster, ...] = ()
     """In order of their first mentions. A cluster of one mention is a singleton."""
-    genre: str | None
+    genre: str | None = None
     """The first folder of the name, or the part of the name after GUM_."""
     places: Offsets = field(default=(), compare=False)
 
@@ -107,22 +105,19 @@ class _Draft:
     begun: int
     """Line of its header."""
     words: list[str] = field(default_factory=list)
-    speakers: list[str] = field(default_factory=list)
     starts: list[int] = field(default_factory=lambda: [0])
     """First word of each sentence."""
-    open: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
+    open: dict[str, list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))
     """Cluster -> word and line of each mention that has begun."""
-    clusters: dict[str, set[Mention]] = field(default_factory=dict)
+    clusters: dict[str, set[Mention]] = field(default_factory=lambda: defaultdict(set))
 
     def add(self, number: int, cells: list[str]) -> None:
         """Add a row, the line of that number."""
-        is_short = len(cells) == NUM_SHORT
-        if not is_short and len(cells) < NUM_LONG:
+        if len(cells) != NUM_SHORT and len(cells) < NUM_LONG:
             wanted = f"expected {NUM_SHORT}, or at least {NUM_LONG} as in CoNLL-2012"
             raise DataError(self.path, number, f"{len(cells)} columns, {wanted}")
-        word, speaker = (cells[1], "") if is_short else (cells[3], cells[9])
+        word = cells[1] if len(cells) == NUM_SHORT else cells[3]
         self.words.append(sys.intern(word.strip() or NO_WORD))
-        self.speakers.append("" if speaker in NONE else sys.intern(speaker))
         if cells[-1].strip() not in NONE:
             self._add_mentions(number, cells[-1].strip())
 
@@ -135,37 +130,29 @@ class _Draft:
         for mark in _MARK.finditer(cell):
             cluster = mark["whole"] or mark["start"] or mark["end"]
             if mark["start"]:
-                self.open.setdefault(cluster, []).append((here, number))
-                continue
-            start = here
-            if mark["end"]:
-                if not self.open.get(cluster):
-                    raise DataError(self.path, number, f"{cluster}) ends a mention never begun")
+                self.open[cluster].append((here, number))
+            elif mark["whole"]:
+                self.clusters[cluster].add((here, here))
+            elif self.open[cluster]:
                 start, _ = self.open[cluster].pop()
-            self.clusters.setdefault(cluster, set()).add((start, here))
+                self.clusters[cluster].add((start, here))
+            else:
+                raise DataError(self.path, number, f"{cluster}) ends a mention never begun")
 
     def finish(self) -> CorefDocument:
         """The document that has been read."""
         for cluster, mentions in self.open.items():
             for _, number in mentions:
-                what = f"({cluster} is never ended; expected {cluster})"
-                raise DataError(self.path, number, what)
+                raise DataError(
+                    self.path, number, f"({cluster} is never ended; expected {cluster})"
+                )
         starts = sorted({start for start in self.starts if start < len(self.words)})
         if len(starts) == 1:
             starts = _sentence_starts(self.words)
-        clusters = (tuple(sorted(mentions)) for mentions in self.clusters.values())
-        return CorefDocument(
-            self.name,
-            self.part,
-            _cut(self.words, starts),
-            _cut(self.speakers, starts) if any(self.speakers) else None,
-            tuple(sorted(clusters)),
-            _genre(self.name),
-        )
-
-
-def _cut(words: list[str], starts: list[int]) -> tuple[tuple[str, ...], ...]:
-    return tuple(tuple(words[a:b]) for a, b in pairwise([*starts, len(words)]))
+        bounds = pairwise([*starts, len(self.words)])
+        sentences = tuple(tuple(self.words[first:past]) for first, past in bounds)
+        clusters = sorted(tuple(sorted(mentions)) for mentions in self.clusters.values())
+        return CorefDocument(self.name, self.part, sentences, tuple(clusters), _genre(self.name))
 
 
 def _sentence_starts(words: list[str]) -> list[int]:

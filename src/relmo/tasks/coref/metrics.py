@@ -18,7 +18,7 @@ A mention in several clusters belongs to the first.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,11 +28,8 @@ from relmo.tasks.coref.data import Mention
 Clusters = Iterable[Iterable[Mention]]
 Numbers = NDArray[np.float64]
 
-MEASURES = ("muc", "b_cubed", "ceaf", "mentions")
 
-
-@dataclass(frozen=True, slots=True)
-class MeasureScore:
+class MeasureScore(NamedTuple):
     """Scores of one measure, in percent."""
 
     precision: float
@@ -40,8 +37,7 @@ class MeasureScore:
     f1: float
 
 
-@dataclass(frozen=True, slots=True)
-class CorefScore:
+class CorefScore(NamedTuple):
     """Scores of all measures."""
 
     muc: MeasureScore
@@ -55,7 +51,7 @@ class CorefScore:
 def evaluate(gold: Sequence[Clusters], predicted: Sequence[Clusters]) -> CorefScore:
     """Score the predicted clusters of documents against the gold ones, in the same order."""
     pairs = zip(gold, predicted, strict=True)
-    return score(sum((count(*pair) for pair in pairs), start=np.zeros((len(MEASURES), 4))))
+    return score(sum((count(*pair) for pair in pairs), start=np.zeros((4, 4))))
 
 
 def count(gold: Clusters, predicted: Clusters) -> Numbers:
@@ -64,7 +60,11 @@ def count(gold: Clusters, predicted: Clusters) -> Numbers:
     A row per measure: numerator and denominator of recall, then of precision.
     """
     ours, theirs = partition(predicted), partition(gold)
-    shared = _shared(theirs, ours)  # (G, P)
+    cluster_of = {mention: j for j, cluster in enumerate(ours) for mention in cluster}
+    shared = np.zeros((len(theirs), len(ours)))  # (G, P)
+    for i, cluster in enumerate(theirs):
+        for mention in cluster_of.keys() & cluster:
+            shared[i, cluster_of[mention]] += 1
     sizes = np.array([len(cluster) for cluster in theirs], dtype=float)  # (G,)
     our_sizes = np.array([len(cluster) for cluster in ours], dtype=float)  # (P,)
     found = shared.sum()
@@ -152,21 +152,9 @@ def _add_row(row: int, costs: Numbers, prices: Numbers, row_of: NDArray[np.int64
         column = before
 
 
-def _shared(gold: list[list[Mention]], predicted: list[list[Mention]]) -> Numbers:
-    """(G, P) number of mentions that gold and predicted clusters have in common."""
-    cluster_of = {mention: j for j, cluster in enumerate(predicted) for mention in cluster}
-    shared = np.zeros((len(gold), len(predicted)))
-    for i, cluster in enumerate(gold):
-        for mention in cluster:
-            if mention in cluster_of:
-                shared[i, cluster_of[mention]] += 1
-    return shared
-
-
 def _quotients(counts: Numbers) -> tuple[Numbers, Numbers]:
     """Recall and precision in percent: (..., 4, 4) -> (..., 4) each."""
-    numerators, denominators = 100 * counts[..., 0::2], counts[..., 1::2]
-    both = _divide(numerators, denominators)  # (..., 4, 2)
+    both = _divide(100 * counts[..., 0::2], counts[..., 1::2])  # (..., 4, 2)
     return both[..., 0], both[..., 1]
 
 

@@ -78,11 +78,7 @@ class Ranking(NamedTuple):
 class CorefModel(nn.Module):
     """Finds the mentions of a document and clusters those that corefer.
 
-    Args:
-        settings: of the model.
-        tokens: makes token vectors.
-        num_genres: genres of documents.
-        keeps_singletons: whether a mention without links is a cluster of its own.
+    With `keeps_singletons`, a mention without links is a cluster of its own.
     """
 
     def __init__(
@@ -104,20 +100,20 @@ class CorefModel(nn.Module):
         self.mention_layer = SpanLayer(end_width, tokens.width, s.feature_width, s.hidden_width)
         self.mention_top = hidden_layers(s.hidden_width, s.hidden_dropout)
         width = 2 * end_width + tokens.width + s.feature_width
-        self.antecedents = Antecedents(
-            width, s.hidden_width, s.feature_width, num_genres, s.max_antecedents, s.hidden_dropout
-        )
+        self.antecedents = Antecedents(width, num_genres, s)
 
     def forward(self, batch: TokenBatch, genre: Tensor) -> Ranking:
         """Rank the antecedents in a document whose sentences are the batch."""
         x, h = self._read(batch)  # (N, E), (N, F)
-        B = len(batch.mask)
-        rows = torch.arange(B, device=h.device)[:, None].expand(batch.mask.shape)  # (B, T)
-        fits = spans_within(rows[batch.mask], self.settings.max_width)  # (N, W)
+        sentence_of = batch.mask.nonzero()[:, 0]  # (N,)
+        fits = spans_within(sentence_of, self.settings.max_width)  # (N, W)
         attention = self.attention(h).squeeze(1)  # (N,)
         hidden = self.mention_layer(h, x, attention, self.widths.weight, fits)  # (N, W, ·)
         mentions = self.mention_top(hidden).squeeze(2).float()  # (N, W)
-        first, last = self._keep(mentions, fits)  # (S,)
+        first, width = fits.nonzero(as_tuple=True)  # all spans
+        num_kept = math.ceil(self.settings.spans_per_token * len(fits))
+        kept = best_spans(mentions[fits], first, first + width, num_kept)  # (S,)
+        first, last = first[kept], (first + width)[kept]  # (S,), (S,)
         head = heads_of(x, attention, first, last, self.settings.max_width)  # (S, E)
         g = torch.cat([h[first], h[last], head, self.widths(last - first)], 1)  # (S, G)
         antecedents, scores = self.antecedents(g, mentions[first, last - first], genre)  # (S, A)
@@ -155,47 +151,35 @@ class CorefModel(nn.Module):
 
     def _read(self, batch: TokenBatch) -> tuple[Tensor, Tensor]:
         """Vectors of all tokens, before the encoder (N, E) and after it (N, F)."""
-        row = _as_one_sentence(batch)
+        mask = batch.mask
+        row = (
+            TokenBatch(  # all tokens as one sentence: documents have much padding, which costs time
+                static=batch.static[mask].unsqueeze(0),
+                letters=None if batch.letters is None else batch.letters[mask].unsqueeze(0),
+                layers=None if batch.layers is None else batch.layers[:, mask].unsqueeze(1),
+                mask=mask[mask].unsqueeze(0),
+            )
+        )
         x = self.tokens(row)  # (1, N, E)
-        padded = x.new_zeros(*batch.mask.shape, x.shape[2])  # (B, T, E)
-        padded[batch.mask] = x[0]
-        h = self.encoder(padded, batch.lengths)[batch.mask]  # (N, 2H)
+        padded = x.new_zeros(*mask.shape, x.shape[2])  # (B, T, E)
+        padded[mask] = x[0]
+        h = self.encoder(padded, batch.lengths)[mask]  # (N, 2H)
         h = self.dropout(self.tokens.beside(h.unsqueeze(0), row))  # (1, N, F)
         return x[0], h[0]
-
-    def _keep(self, mentions: Tensor, fits: Tensor) -> tuple[Tensor, Tensor]:
-        """First and last tokens (S,) of the best spans."""
-        first, width = fits.nonzero(as_tuple=True)  # all spans
-        num_kept = math.ceil(self.settings.spans_per_token * len(fits))
-        kept = best_spans(mentions[fits], first, first + width, num_kept)
-        return first[kept], (first + width)[kept]
 
 
 class Antecedents(nn.Module):
     """Ranks the earlier spans of each span: a rough score of all pairs, a fine one of the best.
 
-    Args:
-        width: G.
-        hidden_width: of the two layers of the fine score.
-        feature_width: of the embeddings of a distance and of a genre.
-        num_genres: genres of documents; one more stands for all others.
-        max_antecedents: maximum of A.
-        dropout: in the hidden layers.
+    The width of a span's vector is G. One more genre than `num_genres` stands for all others.
     """
 
     bounds: Tensor
 
-    def __init__(
-        self,
-        width: int,
-        hidden_width: int,
-        feature_width: int,
-        num_genres: int,
-        max_antecedents: int,
-        dropout: float,
-    ) -> None:
+    def __init__(self, width: int, num_genres: int, settings: CorefSettings) -> None:
         super().__init__()
-        self.max_antecedents = max_antecedents
+        self.max_antecedents = settings.max_antecedents
+        feature_width, hidden_width = settings.feature_width, settings.hidden_width
         self.bilinear = nn.Linear(width, width, bias=False)
         self.register_buffer("bounds", torch.tensor(DISTANCES), persistent=False)
         self.rough_distance = nn.Embedding(len(DISTANCES) + 1, 1)
@@ -206,7 +190,7 @@ class Antecedents(nn.Module):
         self.that = nn.Linear(width, hidden_width, bias=False)
         self.both = nn.Linear(width, hidden_width, bias=False)
         self.features = nn.Linear(2 * feature_width, hidden_width, bias=False)
-        self.top = hidden_layers(hidden_width, dropout)
+        self.top = hidden_layers(hidden_width, settings.hidden_dropout)
         nn.init.zeros_(self.rough_distance.weight)
         nn.init.normal_(self.bilinear.weight, std=0.1 / width**0.5)
 
@@ -292,14 +276,3 @@ def clusters_of(
         cluster_of[-1].append(i)
     kept = (c for c in clusters if len(c) > 1 or stands_alone[c[0]])
     return tuple(tuple(spans[i] for i in cluster) for cluster in kept)
-
-
-def _as_one_sentence(batch: TokenBatch) -> TokenBatch:
-    """All tokens of the batch as one sentence: documents have much padding, which costs time."""
-    mask = batch.mask
-    return TokenBatch(
-        static=batch.static[mask].unsqueeze(0),
-        letters=None if batch.letters is None else batch.letters[mask].unsqueeze(0),
-        layers=None if batch.layers is None else batch.layers[:, mask].unsqueeze(1),
-        mask=mask[mask].unsqueeze(0),
-    )

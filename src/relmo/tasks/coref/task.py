@@ -75,15 +75,12 @@ class CorefTask(LabelledTask[CorefDocument, Clusters, CorefSettings]):
         for number, document in enumerate(documents_of_lines(lines)):
             sentences = tuple(words for words, _ in document)
             places = tuple(place for _, sentence in document for place in sentence)
-            yield CorefDocument(str(number), 0, sentences, None, (), None, places)
+            yield CorefDocument(str(number), 0, sentences, places=places)
 
     def describe(self, example: CorefDocument, prediction: Clusters) -> dict[str, Any]:
         """Sentences, and clusters of mentions with their words and offsets."""
-        words = example.words
-        clusters = [
-            [describe_span(words, example.places, first, last) for first, last in cluster]
-            for cluster in prediction
-        ]
+        words, places = example.words, example.places
+        clusters = [[describe_span(words, places, *each) for each in c] for c in prediction]
         return {"sentences": example.sentences, "clusters": clusters}
 
     def render(self, example: CorefDocument, prediction: Clusters) -> str:
@@ -121,7 +118,7 @@ class CorefTask(LabelledTask[CorefDocument, Clusters, CorefSettings]):
         """F1 of each measure and of mentions, their mean, and the share of unreachable mentions."""
         gold = [self._counted(document) for document in examples]
         found = evaluate([document.clusters for document in gold], predictions)
-        num_mentions = sum(len(cluster) for document in gold for cluster in document.clusters)
+        num_mentions = sum(len(cluster) for d in gold for cluster in d.clusters)
         num_missed = sum(out_of_reach(d, self.settings.max_width) for d in gold)
         return {
             "f1": found.mean_f1,
@@ -150,8 +147,7 @@ def group_grid(document: CorefDocument, max_width: int) -> NDArray[np.int64]:
 
     Unreachable mentions are left out; a mention in several clusters belongs to the first.
     """
-    N = len(document.words)
-    grid = np.zeros((N, max_width), np.int64)  # (N, W)
+    grid = np.zeros((len(document.words), max_width), np.int64)  # (N, W)
     is_near = _reachable(document, max_width)
     for number, cluster in enumerate(document.clusters, 1):
         for first, last in cluster:

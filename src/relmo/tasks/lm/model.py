@@ -16,6 +16,7 @@ from relmo.nn.bilm import BiLM, LstmStack, read_windows
 from relmo.nn.lm_head import LmHead, Sample, log_uniform
 from relmo.nn.token_layers import CharCnn
 from relmo.tasks.lm.data import LmBatch
+from relmo.tasks.lm.settings import LmSettings
 from relmo.types import BiLmState, LstmState
 
 ALIGNMENT = 128
@@ -31,9 +32,7 @@ class LmModel(nn.Module):
         head: the softmax.
         spelling: (words, C) ids of every word of the corpus.
         log_chances: (V,) log of each word's probability as a negative; None for the full softmax.
-        dropout: on the inputs of each layer and of the softmax.
-        word_dropout: fraction of the words that are read as zero vectors in training.
-        reach: largest distance of the word that is predicted besides the next one; 0 for none.
+        settings: of a step.
     """
 
     log_chances: Tensor | None
@@ -45,17 +44,14 @@ class LmModel(nn.Module):
         head: LmHead,
         spelling: Tensor,
         log_chances: Tensor | None,
-        dropout: float = 0.0,
-        word_dropout: float = 0.0,
-        reach: int = 0,
+        settings: LmSettings,
     ) -> None:
         super().__init__()
-        self.bilm, self.head, self.reach = bilm, head, reach
-        self.dropout, self.word_dropout = dropout, word_dropout
+        self.bilm, self.head, self.settings = bilm, head, settings
         self.spelling = [spelling]  # in a list: not a buffer, so it is not saved with the weights
         self.register_buffer("log_chances", log_chances, persistent=False)
         self._graph: list[Callable[..., Any]] = []  # in a list: its weights are registered already
-        if reach:
+        if settings.ahead:
             V, P = head.weight.shape
             self.ahead = nn.Parameter(torch.eye(P).repeat(2, 1, 1))  # (2, P, P): per direction
             rareness = np.minimum(1.0, np.sqrt(COMMON / log_uniform(V)))  # (V,)
@@ -63,16 +59,22 @@ class LmModel(nn.Module):
 
     def forward(self, batch: LmBatch, state: BiLmState) -> tuple[Tensor, Tensor, BiLmState]:
         """The summed losses of the next words and of words ahead; the state after the window."""
-        dropout = self.dropout if self.training else 0.0
+        s = self.settings
+        dropout = s.dropout if self.training else 0.0
         vectors = self.token_vectors(batch)  # (U, P)
         x = F.embedding(batch.index, vectors)  # (2, T, B, P)
-        if self.word_dropout and self.training:
-            is_read = torch.rand(x.shape[:3], device=x.device) >= self.word_dropout  # (2, T, B)
+        if s.word_dropout and self.training:
+            is_read = torch.rand(x.shape[:3], device=x.device) >= s.word_dropout  # (2, T, B)
             x = x * is_read.unsqueeze(-1)
-        top, state = self.read(x, _reset(state, batch.keeps), dropout)  # (2, T, B, P)
+        forward, backward = batch.keeps.unsqueeze(-1)  # each (B, 1), 0 in the rows that restart
+        state = BiLmState(
+            LstmState(state.forward.h * forward, state.forward.c * forward),
+            LstmState(state.backward.h * backward, state.backward.c * backward),
+        )
+        top, state = self.read(x, state, dropout)  # (2, T, B, P)
         hidden = F.dropout(top, dropout)  # (2, T, B, P)
         loss = self.loss(hidden, batch.targets, batch.counts, batch.negatives)
-        return loss, self.loss_ahead(hidden, batch) if self.reach else loss.new_zeros(()), state
+        return loss, self.loss_ahead(hidden, batch) if s.ahead else loss.new_zeros(()), state
 
     def read(self, x: Tensor, state: BiLmState, dropout: float) -> tuple[Tensor, BiLmState]:
         """The top layer (2, T, B, P) and the state after it, by a CUDA graph if there is one."""
@@ -80,35 +82,32 @@ class LmModel(nn.Module):
         if self._graph and self.training:
             top, fh, fc, bh, bc = self._graph[0](x, *parts)
         else:
-            stacks = (self.bilm.forward_lstm, self.bilm.backward_lstm)
-            top, fh, fc, bh, bc = PairReader(*stacks, dropout)(x, *parts)
+            top, fh, fc, bh, bc = self._reader(dropout)(x, *parts)
         return top, BiLmState(LstmState(fh, fc), LstmState(bh, bc))
 
     def capture(self, window: int, rows: int) -> None:
         """Record a training step's LSTMs as a CUDA graph, which saves thousands of launches."""
-        stacks = (self.bilm.forward_lstm, self.bilm.backward_lstm)
         config, like = self.bilm.config.lstm, self.head.weight
         P, H, L = config.output_width, config.cell_width, config.num_layers
         x = like.new_zeros(2, window, rows, P, dtype=torch.bfloat16).requires_grad_()
         h, c = like.new_zeros(L, rows, P), like.new_zeros(L, rows, H)
-        reader = PairReader(*stacks, self.dropout).train()
-        sample = (x, h, c, h.clone(), c.clone())
-        self._graph = [torch.cuda.make_graphed_callables(reader, sample)]
+        reader, sample = self._reader(self.settings.dropout), (x, h, c, h.clone(), c.clone())
+        self._graph = [torch.cuda.make_graphed_callables(reader.train(), sample)]
+
+    def _reader(self, dropout: float) -> PairReader:
+        return PairReader(self.bilm.forward_lstm, self.bilm.backward_lstm, dropout)
 
     def token_vectors(self, batch: LmBatch) -> Tensor:
         """Token vectors of the batch's distinct words, (U, P), in the dtype of the arithmetic."""
         cnn, table = self.bilm.token_layer, self.spelling[0]
         assert isinstance(cnn, CharCnn)
         with self.arithmetic():
-            parts = [
-                cnn.from_short(table[batch.words[first:past], :columns])
-                for first, past, columns in batch.chunks
-            ]
-            return torch.cat(parts)
+            groups = (table[batch.words[a:b], :columns] for a, b, columns in batch.chunks)
+            return torch.cat([cnn.from_short(ids) for ids in groups])
 
     def loss_ahead(self, hidden: Tensor, batch: LmBatch) -> Tensor:
         """The summed loss of a word further ahead, at the same distance in the whole batch."""
-        away = int(torch.randint(1, self.reach, ()))  # beyond the next word
+        away = int(torch.randint(1, self.settings.reach, ()))  # beyond the next word
         with self.arithmetic():
             mapped = hidden[:, :-away].flatten(1, 2) @ self.ahead  # (2, (T - away) B, P)
         targets = batch.targets[:, away:]  # (2, T - away, B)
@@ -154,15 +153,6 @@ class LmModel(nn.Module):
         if self.head.weight.is_cuda:
             return torch.autocast("cuda", torch.bfloat16)
         return nullcontext()
-
-
-def _reset(state: BiLmState, keeps: Tensor) -> BiLmState:
-    """The state, zero in the rows that restart; keeps is (2, B)."""
-    forward, backward = keeps.unsqueeze(-1)  # each (B, 1)
-    return BiLmState(
-        LstmState(state.forward.h * forward, state.forward.c * forward),
-        LstmState(state.backward.h * backward, state.backward.c * backward),
-    )
 
 
 class PairReader(nn.Module):

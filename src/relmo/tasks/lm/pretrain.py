@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -49,13 +49,21 @@ def pretrain(
     if init is not None:
         recipe = _with_shapes_of(init, recipe)
     cache = _open_cache(recipe, data, cache_folder or output / "cache", world)
-    run.check_settings(_resume_settings(recipe, cache), save=world.is_main and makes_checkpoints)
+    values, training = recipe.to_dict(), recipe.training
+    fixed = {  # what each step depends on: it must not change when a run is resumed
+        "model": values["model"],
+        "lm": values["lm"],
+        "accumulate": training.accumulate,
+        "seed": training.seed,
+        "text": cache.folder.name,
+    }
+    run.check_settings(fixed, save=world.is_main and makes_checkpoints)
     if world.is_main:
-        report({"corpus": cache.meta["tokens"], "coverage": cache.coverage(recipe.lm.vocabulary)})
-    seed = recipe.training.seed
-    graphs = recipe.training.accumulate == 1
-    task = LmTask(recipe.model, recipe.lm, cache, seed, world, init, graphs)
-    trainer = Trainer(task, recipe.training, recipe.optimizer, run, world, report)
+        words = cache.words[: recipe.lm.vocabulary]
+        report({"corpus": cache.meta["tokens"], "coverage": cache.coverage(words)})
+    graphs = training.accumulate == 1
+    task = LmTask(recipe.model, recipe.lm, cache, training.seed, world, init, graphs)
+    trainer = Trainer(task, training, recipe.optimizer, run, world, report)
     try:
         scores = trainer.fit(resume)
     finally:
@@ -63,8 +71,7 @@ def pretrain(
     if world.is_main:
         facts = _facts(recipe, task, trainer, scores)
         task.save_model(output / "model", facts, storage)
-        record = {"task": "lm", "recipe": recipe.to_dict(), **facts}
-        write_record(run.record_path, record, world)
+        write_record(run.record_path, {"task": "lm", "recipe": values, **facts}, world)
     world.wait()
     return scores
 
@@ -83,18 +90,9 @@ def _open_cache(
 def _with_shapes_of(init: ModelFiles, recipe: PretrainRecipe) -> PretrainRecipe:
     """The recipe with the initial model's shapes and tokenizer; a new start state is computed."""
     name = recipe.model.name
-    model = dataclasses.replace(
-        init.config, name=name, start="zero", has_start_state=False, training={}
-    )
-    data = dataclasses.replace(recipe.data, tokenizer=model.tokenizer)
-    return dataclasses.replace(recipe, model=model, data=data)
-
-
-def _resume_settings(recipe: PretrainRecipe, cache: TokenCache) -> dict[str, Any]:
-    """What each step depends on: it must not change when a run is resumed."""
-    steps = {"accumulate": recipe.training.accumulate, "seed": recipe.training.seed}
-    settings = {name: recipe.to_dict()[name] for name in ("model", "lm")}
-    return {**settings, **steps, "text": cache.folder.name}
+    model = replace(init.config, name=name, start="zero", has_start_state=False, training={})
+    data = replace(recipe.data, tokenizer=model.tokenizer)
+    return replace(recipe, model=model, data=data)
 
 
 def _facts(
@@ -105,7 +103,7 @@ def _facts(
     return {
         "seed": recipe.training.seed,
         "data": {"hash": cache.folder.name, **cache.meta},
-        "vocabulary": {"words": len(task.lexicon), "coverage": task.coverage},
+        "vocabulary": {"words": len(task.lexicon), "coverage": cache.coverage(task.lexicon.words)},
         "steps": trainer.step,
         "tokens_seen": tokens,
         "seconds": round(trainer.seconds, 1),

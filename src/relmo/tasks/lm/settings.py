@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
 from relmo.config import (
     CharCnnConfig,
@@ -102,16 +102,7 @@ class PretrainRecipe(Settings):
 
     def to_dict(self) -> dict[str, Any]:
         """The recipe as run.json holds it."""
-        rest = {name: dataclasses.asdict(getattr(self, name)) for name in SECTIONS}
-        return {"model": self.model.to_dict(), **rest}
-
-
-SECTIONS = {
-    "lm": LmSettings,
-    "data": CacheSettings,
-    "training": TrainSettings,
-    "optimizer": OptimSettings,
-}
+        return {**dataclasses.asdict(self), "model": self.model.to_dict()}
 
 
 def load_recipe(
@@ -130,13 +121,11 @@ def load_recipe(
 
 def make_recipe(values: Mapping[str, Any], where: str) -> PretrainRecipe:
     """Check the values of a recipe; text is split as the model will split it later."""
-    sections = make_sections(values, {"model": ModelSection, **SECTIONS}, where)
+    kinds = {**get_type_hints(PretrainRecipe), "model": ModelSection}
+    sections = make_sections(values, kinds, where)
     model, data = sections.pop("model"), sections.pop("data")
-    named = [
-        section.tokenizer
-        for name, section in (("model", model), ("data", data))
-        if "tokenizer" in values.get(name, {})
-    ]
+    both = {"model": model, "data": data}.items()
+    named = [each.tokenizer for name, each in both if "tokenizer" in values.get(name, {})]
     if len(set(named)) > 1:
         raise ConfigError(
             f"{where}: model.tokenizer is {named[0]!r} and data.tokenizer {named[1]!r}; give one"

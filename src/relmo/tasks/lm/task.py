@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +17,15 @@ from relmo.errors import ConfigError
 from relmo.kernels.device import has_triton
 from relmo.language_model import Scorer
 from relmo.nn import lm_head
-from relmo.nn.bilm import BiLM, LstmStack, initialize, map_state, zero_state
+from relmo.nn.bilm import BiLM, initialize, map_state, zero_state
 from relmo.nn.lm_head import LmHead, Sampler
 from relmo.nn.token_layers import CharCnn
 from relmo.runtime.runtime import FastBiLM
 from relmo.tasks.lm.data import LmBatches, Speller
 from relmo.tasks.lm.model import LmModel
 from relmo.tasks.lm.settings import LmSettings
-from relmo.tasks.lm.token_cache import SPECIAL, TokenCache
+from relmo.tasks.lm.token_cache import TokenCache
 from relmo.tasks.lm.windows import Windows
-from relmo.text.characters import make_characters
 from relmo.text.lexicon import Lexicon
 from relmo.train.distributed import World
 from relmo.types import BiLmState, LstmState
@@ -41,6 +40,8 @@ START_LENGTH = 150
 """Tokens read before the start state is taken."""
 START_DOCUMENTS = 400
 """Documents over which it is averaged, at most."""
+STATE_NAMES = ("forward.h", "forward.c", "backward.h", "backward.c", "sums")
+"""What a checkpoint calls the tensors that are carried from step to step."""
 
 Text = NDArray[np.int64]
 
@@ -71,37 +72,26 @@ class LmTask:
         graphs: bool = True,
     ) -> None:
         self.world = world or World()
+        self.device = self.world.device
         self.config, self.settings, self.cache = config, settings, cache
         if not isinstance(config.tokens, CharCnnConfig):
             raise ConfigError("pretraining needs a model of characters; give char_cnn settings")
         self.lexicon = _lexicon(cache, settings, init)
         self.softmax_rows = self.lexicon.rows(cache.words)  # (words,) of the corpus
-        self.speller = _speller(cache.words, config.tokens, self.device)
-        self.sampler = _sampler(len(self.lexicon), settings.negatives, seed)
+        self.speller = Speller(cache.words, config.tokens, self.device)
+        self.sampler: Sampler | None = None  # a small vocabulary is scored in full
+        if len(self.lexicon) > 2 * settings.negatives:
+            self.sampler = Sampler(len(self.lexicon), settings.negatives, seed)
         self.model = self._make_model(seed, init)
         share = self.world.rank, self.world.size
         windows = Windows(cache.train, settings.rows, settings.window, seed, *share, settings.spans)
         self.steps_per_epoch = windows.steps_per_epoch
-        self.batches = LmBatches(
-            windows, self.speller, self.softmax_rows, self.sampler, self.device
-        )
+        self.batches = LmBatches(windows, self.speller, self.softmax_rows, self.sampler)
         self.rows = settings.rows // self.world.size
         self._state = zero_state(config.lstm, self.rows, like=self.model.head.weight.detach())
         self._sum = torch.zeros(2, device=self.device)  # loss and targets since the last log
         if graphs and has_triton(self.model.head.weight):
             self.model.capture(settings.window, self.rows)
-
-    @property
-    def device(self) -> torch.device:
-        """The device of the model and its batches."""
-        return self.world.device
-
-    @property
-    def coverage(self) -> float:
-        """Fraction of the training part's words that the softmax contains."""
-        counts = self.cache.counts[len(SPECIAL) :]
-        is_known = [word in self.lexicon for word in self.cache.words[len(SPECIAL) :]]
-        return int(counts[is_known].sum()) / max(int(counts.sum()), 1)
 
     def loss(self, step: int) -> Tensor:
         """The loss per token of one window; the state is carried to the next."""
@@ -125,10 +115,10 @@ class LmTask:
         documents = self.held_out()
         if not documents:
             return {}
-        found = self.scorer().perplexity(documents)
+        found = self.scorer_of(self.model.bilm).perplexity(documents)
         return {f"held_out_{name}": value for name, value in found.to_dict().items()}
 
-    def held_out(self, max_tokens: int = HELD_OUT_TOKENS) -> list[NDArray[np.int64]]:
+    def held_out(self, max_tokens: int = HELD_OUT_TOKENS) -> list[Text]:
         """A random sample of the held-out documents, up to a number of tokens."""
         part = self.cache.held_out
         order = np.random.default_rng(0).permutation(len(part.documents) - 1)
@@ -137,65 +127,54 @@ class LmTask:
         found = [part.document(i).astype(np.int64) for i in np.sort(drawn)]
         return [document for document in found if len(document)]
 
-    def scorer(self) -> Scorer:
-        """A scorer of the corpus's word ids."""
-        return self._scorer_of(self.model.bilm)
-
-    def _scorer_of(self, bilm: BiLM) -> Scorer:
+    def scorer_of(self, bilm: BiLM) -> Scorer:
+        """A scorer of the corpus's word ids by this biLM."""
         fast = FastBiLM(bilm, is_frozen=True)  # while it is scored
         fast.use_precision("bfloat16" if self.device.type == "cuda" else "float32")
-        return Scorer(fast, self.model.head, self._token_vectors, self._target_of)
+        rows_of = self.softmax_rows.__getitem__
+        return Scorer(fast, self.model.head, self._token_vectors, rows_of)
 
     def state(self) -> dict[str, Tensor]:
         """The state of all rows, and the sums of the next log line."""
-        s = self._state
+        forward, backward = self._state.forward, self._state.backward
         sums = self._sum.new_zeros(1, self.rows, 2)  # rows along dimension 1
         sums[0, 0] = self._sum
-        return {
-            "forward.h": s.forward.h,
-            "forward.c": s.forward.c,
-            "backward.h": s.backward.h,
-            "backward.c": s.backward.c,
-            "sums": sums,
-        }
+        tensors = (forward.h, forward.c, backward.h, backward.c, sums)
+        return dict(zip(STATE_NAMES, tensors, strict=True))
 
     def load_state(self, state: dict[str, Tensor]) -> None:
         """Restore the state of a checkpoint."""
-        s = {name: tensor.to(self.device) for name, tensor in state.items()}
-        found = s["forward.h"].shape[1] * self.world.size
+        fh, fc, bh, bc, sums = (state[name].to(self.device) for name in STATE_NAMES)
+        found = fh.shape[1] * self.world.size
         if found != self.settings.rows:
             raise ConfigError(
                 f"the checkpoint has {found} rows, lm.rows is {self.settings.rows}; "
                 f"resume with the recipe it started with"
             )
-        self._sum = s["sums"].sum((0, 1))
-        self._state = BiLmState(
-            LstmState(s["forward.h"], s["forward.c"]), LstmState(s["backward.h"], s["backward.c"])
-        )
+        self._sum = sums.sum((0, 1))
+        self._state = BiLmState(LstmState(fh, fc), LstmState(bh, bc))
 
     def save_model(
         self,
         folder: Path,
         training: dict[str, Any],
         storage: Storage = "float32",
-        shard_bytes: int | None = None,
     ) -> None:
         """Write the model with its softmax, its start state and the facts of its training."""
         start = mean_state(self.model.bilm, self._token_vectors, self.held_out())
         tensors = dict(tensors_of(self.model.bilm))
-        config = dataclasses.replace(self.config, training=training)
+        config = replace(self.config, training=training)
         if start is not None:
             tensors |= start
-            config = dataclasses.replace(config, has_start_state=True)
-            config = dataclasses.replace(config, start=self._better_start(config, tensors))
+            config = replace(config, has_start_state=True)
+            config = replace(config, start=self._better_start(config, tensors))
         head = {n: t.detach().cpu() for n, t in self.model.head.state_dict().items()}
         files = ModelFiles(config, tensors, self.lexicon, lambda: head)
-        Native().write(folder, files, shard_bytes, storage)
+        Native().write(folder, files, None, storage)
 
     def _better_start(self, config: ElmoConfig, tensors: dict[str, Tensor]) -> Start:
         """The start, zero or stored, from which single held-out sentences are predicted better."""
-        bilm = build_bilm(ModelFiles(config, tensors)).to(self.device)
-        scorer = self._scorer_of(bilm)
+        scorer = self.scorer_of(build_bilm(ModelFiles(config, tensors)).to(self.device))
         documents = self.held_out(START_TOKENS)
         starts: tuple[Start, ...] = ("zero", "stored")
         means = {start: scorer.perplexity(documents, start).mean for start in starts}
@@ -207,15 +186,16 @@ class LmTask:
         if init is None:
             bilm = initialize(BiLM(self.config), seed)
         else:
-            bilm = build_bilm(_to_train(init, self.config)).requires_grad_(True)
+            # A copy of the weights, which training changes; the start state is computed anew.
+            tensors = {n: t.clone() for n, t in init.tensors.items() if n not in START_NAMES}
+            config = replace(self.config, start="zero", has_start_state=False)
+            bilm = build_bilm(ModelFiles(config, tensors)).requires_grad_(True)
             _copy_softmax(head, self.lexicon.words, init)
         head.requires_grad_(self.settings.train_softmax)
         chances = None
         if self.sampler is not None:
             chances = torch.from_numpy(np.log(self.sampler.chances)).float()
-        dropouts = self.settings.dropout, self.settings.word_dropout
-        reach = self.settings.reach if self.settings.ahead else 0
-        model = LmModel(bilm, head, self.speller.table, chances, *dropouts, reach)
+        model = LmModel(bilm, head, self.speller.table, chances, self.settings)
         return model.to(self.device)
 
     def _token_vectors(self, words: NDArray[np.int64]) -> Tensor:
@@ -224,9 +204,6 @@ class LmTask:
         ids = self.speller.table[torch.from_numpy(words).to(self.device)]
         with self.model.arithmetic():
             return torch.cat([cnn(part) for part in torch.split(ids, 2048)])
-
-    def _target_of(self, words: NDArray[np.int64]) -> NDArray[np.int64]:
-        return self.softmax_rows[words]
 
 
 def _lexicon(cache: TokenCache, settings: LmSettings, init: ModelFiles | None) -> Lexicon:
@@ -238,22 +215,6 @@ def _lexicon(cache: TokenCache, settings: LmSettings, init: ModelFiles | None) -
             "lm.keep_vocabulary needs an initial model with a softmax; give one with --init"
         )
     return init.lexicon
-
-
-def _speller(words: Sequence[str], config: CharCnnConfig, device: torch.device) -> Speller:
-    widest = max(size for size, _ in config.filters)
-    return Speller(words, make_characters(config), widest, device)
-
-
-def _sampler(num_words: int, negatives: int, seed: int) -> Sampler | None:
-    """A sampler of negatives; None if the vocabulary is small enough to be scored in full."""
-    return Sampler(num_words, negatives, seed) if num_words > 2 * negatives else None
-
-
-def _to_train(init: ModelFiles, config: ElmoConfig) -> ModelFiles:
-    """A copy of the initial model's weights, which training changes, without its start state."""
-    tensors = {n: t.clone() for n, t in init.tensors.items() if n not in START_NAMES}
-    return ModelFiles(dataclasses.replace(config, start="zero", has_start_state=False), tensors)
 
 
 def _copy_softmax(head: LmHead, words: Sequence[str], init: ModelFiles) -> None:
@@ -281,17 +242,22 @@ def mean_state(
     ends a sentence soon enough.
     """
     texts = [text for text in documents if len(text) > 2][:START_DOCUMENTS]
-    forward = [row for text in texts if len(row := _up_to_last(text[:START_LENGTH], 1))]
-    backward = [row for text in texts if len(row := _up_to_last(text[::-1][:START_LENGTH], 0))]
-    if not forward or not backward:
-        return None
-    state = zero_state(bilm.config.lstm, 1, like=next(bilm.parameters()))
+    directions = (("forward", bilm.forward_lstm, 1, 1), ("backward", bilm.backward_lstm, -1, 0))
     found = {}
-    for direction, stack, rows, zero in (
-        ("forward", bilm.forward_lstm, forward, state.forward),
-        ("backward", bilm.backward_lstm, backward, state.backward),
-    ):
-        after = _state_after(stack, token_vectors, rows, zero)
+    for direction, stack, step, boundary in directions:
+        begun = (text[::step][:START_LENGTH] for text in texts)
+        rows = [row for text in begun if len(row := _up_to_last(text, boundary))]
+        if not rows:
+            return None
+        lengths = torch.tensor([len(row) for row in rows])
+        padded = np.zeros((len(rows), int(lengths.max())), dtype=np.int64)  # (B, T)
+        for place, row in zip(padded, rows, strict=True):
+            place[: len(row)] = row
+        words, index = np.unique(padded, return_inverse=True)
+        vectors = token_vectors(words).float()  # (U, P)
+        x = vectors[torch.from_numpy(index.reshape(padded.shape)).to(vectors.device)]  # (B, T, P)
+        zero = zero_state(bilm.config.lstm, len(rows), like=vectors).forward
+        after: LstmState = stack(x, lengths, zero)[1]
         found[f"start_{direction}_h"] = after.h.mean(1).cpu()  # (L, P)
         found[f"start_{direction}_c"] = after.c.mean(1).cpu()  # (L, H)
     return found
@@ -301,19 +267,3 @@ def _up_to_last(text: Text, boundary: int) -> Text:
     """The text up to its last boundary of this kind; empty if it has none."""
     places = np.flatnonzero(text == boundary)
     return text[: places[-1] + 1] if len(places) else text[:0]
-
-
-def _state_after(
-    stack: LstmStack, token_vectors: Callable[[Text], Tensor], rows: list[Text], zero: LstmState
-) -> LstmState:
-    """The state after each row, (L, B, width)."""
-    lengths = torch.tensor([len(row) for row in rows])
-    padded = np.zeros((len(rows), int(lengths.max())), dtype=np.int64)  # (B, T)
-    for place, row in zip(padded, rows, strict=True):
-        place[: len(row)] = row
-    words, index = np.unique(padded, return_inverse=True)
-    vectors = token_vectors(words).float()  # (U, P)
-    x = vectors[torch.from_numpy(index.reshape(padded.shape)).to(vectors.device)]  # (B, T, P)
-    begin = LstmState(zero.h.expand(-1, len(rows), -1), zero.c.expand(-1, len(rows), -1))
-    state: LstmState = stack(x, lengths, begin)[1]
-    return state

@@ -25,7 +25,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass
-from itertools import islice
+from itertools import chain, islice
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Annotated
@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 
 from relmo.config import Range, Settings, TokenizerName
 from relmo.errors import RelmoError, TextError
-from relmo.files import replacing_folder
+from relmo.files import replacing_folder, sha256
 from relmo.text.characters import BEGIN_SENTENCE, END_SENTENCE
 from relmo.text.documents import read_documents
 from relmo.text.lexicon import UNKNOWN, Lexicon
@@ -99,10 +99,11 @@ class TokenCache:
         """The vocabulary of a softmax: the `size` first words, or all if there are fewer."""
         return Lexicon(self.words[:size])
 
-    def coverage(self, size: int) -> float:
-        """Fraction of the training part's words that a vocabulary of this size contains."""
-        total = int(self.counts[len(SPECIAL) :].sum())
-        return int(self.counts[len(SPECIAL) : size].sum()) / max(total, 1)
+    def coverage(self, vocabulary: Iterable[str]) -> float:
+        """Fraction of the training part's words that a vocabulary contains."""
+        known, counts = frozenset(vocabulary), self.counts[len(SPECIAL) :]
+        is_known = [word in known for word in self.words[len(SPECIAL) :]]
+        return int(counts[is_known].sum()) / max(int(counts.sum()), 1)
 
 
 def open_cache(
@@ -114,26 +115,17 @@ def open_cache(
     home = folder / f"tokens-{key}"
     if not (home / "meta.json").is_file():
         with replacing_folder(home) as new:
-            _fill(new, files, settings, facts, workers)
+            writer = _Writer(new)
+            for chunk in _split_all(files, settings, workers):
+                writer.add(chunk)
+            if writer.num_tokens["train"] == 0:
+                names = ", ".join(map(str, files[:3])) or "no files"
+                what = f"no words to train on in {names}; is there text that is not held out?"
+                raise TextError(what)
+            writer.finish()
+            meta = {**facts, "tokens": writer.num_tokens, "documents": writer.num_documents}
+            (new / "meta.json").write_text(json.dumps(meta, indent=2), encoding="utf-8")
     return TokenCache(home)
-
-
-def _fill(
-    folder: Path,
-    files: Sequence[Path],
-    settings: CacheSettings,
-    facts: dict[str, object],
-    workers: int,
-) -> None:
-    writer = _Writer(folder)
-    for chunk in _split_all(files, settings, workers):
-        writer.add(chunk)
-    if writer.num_tokens["train"] == 0:
-        names = ", ".join(map(str, files[:3])) or "no files"
-        raise TextError(f"no words to train on in {names}; is there text that is not held out?")
-    writer.finish()
-    meta = {**facts, "tokens": writer.num_tokens, "documents": writer.num_documents}
-    (folder / "meta.json").write_text(json.dumps(meta, indent=2), encoding="utf-8")
 
 
 @dataclass(frozen=True)
@@ -174,13 +166,12 @@ def _grouped(files: Sequence[Path]) -> Iterator[list[list[str]]]:
     """Documents in groups of about CHUNK_CHARACTERS."""
     group: list[list[str]] = []
     size = 0
-    for path in files:
-        for document in read_documents(path):
-            group.append(document)
-            size += sum(map(len, document))
-            if size >= CHUNK_CHARACTERS:
-                yield group
-                group, size = [], 0
+    for document in chain.from_iterable(map(read_documents, files)):
+        group.append(document)
+        size += sum(map(len, document))
+        if size >= CHUNK_CHARACTERS:
+            yield group
+            group, size = [], 0
     if group:
         yield group
 
@@ -202,9 +193,7 @@ def _split(job: tuple[list[list[str]], CacheSettings]) -> _Chunk:
             for start, end in split_sentences(line):
                 found = [token.text for token in tokenizer.tokens(line[start:end])]
                 if words := [word for word in found if word not in BOUNDARIES]:
-                    ids.append(0)
-                    ids += [row_of.setdefault(word, len(row_of)) for word in words]
-                    ids.append(1)
+                    ids += [0, *(row_of.setdefault(word, len(row_of)) for word in words), 1]
         lengths.append(len(ids) - before)
         if not (held_out[-1] or is_whole):
             found_ids, times = np.unique(ids[before:], return_counts=True)
@@ -257,12 +246,9 @@ class _Writer:
             self.num_tokens[side] += len(tokens)
             self.num_documents[side] = len(self._lengths[side])
             if side == "train":
-                self._count(tokens)
-
-    def _count(self, tokens: Ids) -> None:
-        counts = np.bincount(tokens, minlength=len(self._row_of)).astype(np.uint64)
-        counts[: len(self._counts)] += self._counts
-        self._counts = counts
+                counts = np.bincount(tokens, minlength=len(self._row_of)).astype(np.uint64)
+                counts[: len(self._counts)] += self._counts
+                self._counts = counts
 
     def finish(self) -> None:
         words, first = list(self._row_of), len(SPECIAL)
@@ -301,7 +287,6 @@ def _open_part(folder: Path, side: str) -> CorpusPart:
 
 def _digest(path: Path) -> str:
     try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        return sha256(path)
     except OSError as error:
         raise TextError(f"{path}: cannot be read ({error.strerror})") from error

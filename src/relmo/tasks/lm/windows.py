@@ -74,15 +74,18 @@ class Windows:
             )
         share = rows // world_size
         self.mine = np.arange(rank * share, (rank + 1) * share)  # (R of this process,)
-        self._spans = (
-            np.resize(np.array(spans, np.int64), rows)[self.mine] if spans else None
-        )  # (R,)
+        spans_of = np.resize(np.array(spans, np.int64), rows)[self.mine]  # (R,)
+        self._spans = spans_of if spans else None
         self._epoch = -1
         self._order = self._starts = np.zeros(0, np.int64)
 
     def __getitem__(self, step: int) -> Window:
         epoch, k = divmod(step, self.steps_per_epoch)
-        self._shuffle(epoch)
+        if epoch != self._epoch:
+            lengths = np.diff(self.part.documents)
+            self._order = np.random.default_rng((self.seed, epoch)).permutation(len(lengths))
+            self._starts = np.concatenate([[0], np.cumsum(lengths[self._order])])
+            self._epoch = epoch
         started = self._started(epoch, k)  # (2, R)
         signs = np.array([1, -1], np.int64)[:, None]  # forward, backward
         first = self.mine * self.row_tokens  # (R,)
@@ -90,7 +93,8 @@ class Windows:
         back = self._to_sentence(ends + signs * started * self.length)  # (2, R)
         here = ends + signs * (k * self.length - back)  # (2, R)
         steps = np.arange(self.length + 1, dtype=np.int64)  # (T + 1,)
-        rows = self._at(here[..., None] + signs[..., None] * steps)  # (2, R, T + 1)
+        places, _ = self._places(here[..., None] + signs[..., None] * steps)  # (2, R, T + 1)
+        rows = self.part.tokens[places].astype(np.int64)  # (2, R, T + 1)
         tokens = np.ascontiguousarray(rows.swapaxes(1, 2))  # (2, T + 1, R); faster than at once
         inputs, targets = tokens[:, :-1], tokens[:, 1:]
         counts = np.stack([targets[0] != 0, targets[1] != 1])  # <S> after </S>, </S> after <S>
@@ -117,20 +121,6 @@ class Windows:
         begins = self.part.tokens[seen] == np.array([0, 1])[:, None, None]  # <S>; </S> backward
         found: NDArray[np.int64] = begins.argmax(2)  # the nearest; 0 if there is none
         return found
-
-    def _shuffle(self, epoch: int) -> None:
-        if epoch == self._epoch:
-            return
-        lengths = np.diff(self.part.documents)
-        self._order = np.random.default_rng((self.seed, epoch)).permutation(len(lengths))
-        self._starts = np.concatenate([[0], np.cumsum(lengths[self._order])])
-        self._epoch = epoch
-
-    def _at(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Ids at positions of the shuffled stream."""
-        place, _ = self._places(positions)
-        ids: NDArray[np.int64] = self.part.tokens[place].astype(np.int64)
-        return ids
 
     def _places(self, positions: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Positions in the corpus of positions in the shuffled stream, and their documents."""

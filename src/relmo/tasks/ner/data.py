@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Literal
 
 from relmo.errors import ConfigError, DataError
+from relmo.tasks.data_files import not_empty, sentence_lines, split_cells
 from relmo.tasks.plain_text import Offsets
-from relmo.tasks.rows import sentence_lines, split_cells
 
 DOCUMENT = "-DOCSTART-"
 """Beginning of a line that marks the start of a document."""
@@ -67,72 +67,56 @@ def read_conllu(path: str | Path, column: ConlluColumn = "upos") -> list[TaggedS
     return _sentences(path, _conllu_words(path, column))
 
 
-@dataclass(frozen=True, slots=True)
-class _Layout:
-    """The columns of one file, as its first line with a word shows them."""
-
-    path: str | Path
-    first: int
-    has_tabs: bool
-    width: int
-    word: int
-    tag: int
-
-    @classmethod
-    def of(cls, path: str | Path, number: int, line: str, word: int, tag: int) -> _Layout:
-        has_tabs = "\t" in line
-        width = len(split_cells(line, has_tabs))
-        came = _count(width, has_tabs)
-        if width == 1:
-            what = f"{came}; expected a word and its tag, separated by a space or a tab"
-            raise DataError(path, number, what)
-        is_there = all(-width <= column < width for column in (word, tag))
-        if not is_there or word % width == tag % width:
-            what = f"{came}, expected a word in column {word} and a tag in column {tag}"
-            raise DataError(path, number, f"{what}; choose other columns or fix the line")
-        return cls(path, number, has_tabs, width, word % width, tag % width)
-
-    def tagged_word(self, number: int, line: str) -> TaggedWord:
-        cells = split_cells(line, self.has_tabs)
-        if len(cells) != self.width:
-            what = f"{_count(len(cells), self.has_tabs)}, but {self.width} in line {self.first}"
-            raise DataError(self.path, number, f"{what}; every line needs the same number")
-        return number, cells[self.word], cells[self.tag]
-
-
 def _column_words(path: str | Path, word: int, tag: int) -> Iterator[list[TaggedWord]]:
     """The words of each sentence of a file of columns."""
-    layout: _Layout | None = None
+    first = width = 0  # line and width of the first row, which all others must have
+    has_tabs = False
     for lines in sentence_lines(path, boundary=DOCUMENT):
-        layout = layout or _Layout.of(path, *lines[0], word, tag)
-        yield [layout.tagged_word(number, line) for number, line in lines]
+        if not width:
+            first, line = lines[0]
+            has_tabs = "\t" in line
+            width = len(split_cells(line, has_tabs))
+            _check_columns(path, first, width, has_tabs, word, tag)
+        rows = [(number, split_cells(line, has_tabs)) for number, line in lines]
+        for number, cells in rows:
+            if len(cells) != width:
+                what = f"{_count(len(cells), has_tabs)}, but {width} in line {first}"
+                raise DataError(path, number, f"{what}; every line needs the same number")
+        yield [(number, cells[word], cells[tag]) for number, cells in rows]
+
+
+def _check_columns(
+    path: str | Path, number: int, width: int, has_tabs: bool, word: int, tag: int
+) -> None:
+    """Raise DataError unless a first row of this width has a column for the word and the tag."""
+    came = _count(width, has_tabs)
+    if width == 1:
+        what = f"{came}; expected a word and its tag, separated by a space or a tab"
+        raise DataError(path, number, what)
+    is_there = all(-width <= column < width for column in (word, tag))
+    if not is_there or word % width == tag % width:
+        what = f"{came}, expected a word in column {word} and a tag in column {tag}"
+        raise DataError(path, number, f"{what}; choose other columns or fix the line")
 
 
 def _conllu_words(path: str | Path, column: ConlluColumn) -> Iterator[list[TaggedWord]]:
     """The words of each sentence of a CoNLL-U file."""
     for lines in sentence_lines(path, comment="#"):
-        rows = [(number, split_cells(line, has_tabs=True)) for number, line in lines]
-        yield [
-            (number, cells[1], _conllu_tag(path, number, cells, column))
-            for number, cells in rows
-            if _is_conllu_word(path, number, cells)
-        ]
-
-
-def _is_conllu_word(path: str | Path, number: int, cells: list[str]) -> bool:
-    if len(cells) != CONLLU_WIDTH:
-        what = f"{_count(len(cells), has_tabs=True)}, expected the {CONLLU_WIDTH} of CoNLL-U"
-        raise DataError(path, number, what)
-    if not cells[0].isdecimal() and not NOT_A_WORD.fullmatch(cells[0]):
-        raise DataError(path, number, f"{cells[0]!r} is not a word number; is this CoNLL-U?")
-    return cells[0].isdecimal()
-
-
-def _conllu_tag(path: str | Path, number: int, cells: list[str], column: ConlluColumn) -> str:
-    tag = cells[CONLLU_COLUMNS[column]]
-    if tag == "_":  # CoNLL-U's sign for "not given"
-        raise DataError(path, number, f"the word has no {column.upper()}; read the other column")
-    return tag
+        words: list[TaggedWord] = []
+        for number, line in lines:
+            cells = split_cells(line, has_tabs=True)
+            if len(cells) != CONLLU_WIDTH:
+                came = _count(len(cells), has_tabs=True)
+                raise DataError(path, number, f"{came}, expected the {CONLLU_WIDTH} of CoNLL-U")
+            if cells[0].isdecimal():
+                words.append((number, cells[1], cells[CONLLU_COLUMNS[column]]))
+            elif not NOT_A_WORD.fullmatch(cells[0]):
+                what = f"{cells[0]!r} is not a word number; is this CoNLL-U?"
+                raise DataError(path, number, what)
+            if words and words[-1][2] == "_":  # CoNLL-U's sign for "not given"
+                what = f"the word has no {column.upper()}; read the other column"
+                raise DataError(path, number, what)
+        yield words
 
 
 def _count(width: int, has_tabs: bool) -> str:
@@ -149,6 +133,4 @@ def _sentences(path: str | Path, sentences: Iterable[list[TaggedWord]]) -> list[
                 raise DataError(path, number, what)
         _, words, tags = zip(*sentence, strict=True)
         found.append(TaggedSentence(words, tags))
-    if not found:
-        raise DataError(path, 1, "the file contains no sentences; expected a word and tag per line")
-    return found
+    return not_empty(path, found, "sentences; expected a word and tag")

@@ -31,18 +31,11 @@ class NerSettings(Settings):
 
 
 class NerModel(nn.Module):
-    """Tags each token of a sentence.
-
-    Args:
-        settings: of the model.
-        tokens: makes token vectors.
-        tags: the K tags, in the order of their numbers.
-    """
+    """Tags each token of a sentence with one of K tags, given in the order of their numbers."""
 
     def __init__(self, settings: NerSettings, tokens: TokenInput, tags: Sequence[str]) -> None:
         super().__init__()
-        self.tokens = tokens
-        s = settings
+        s, self.tokens = settings, tokens
         self.encoder = RecurrentEncoder(tokens.width, s.cell_width, s.num_layers, s.dropout)
         width = self.encoder.width + tokens.extra_width
         self.hidden: nn.Module = nn.Identity()

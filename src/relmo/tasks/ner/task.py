@@ -8,14 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from relmo.errors import DataError
-from relmo.tasks.chunk_tags import (
-    CHUNK_TAG_HELP,
-    OUTSIDE,
-    Tags,
-    is_chunked,
-    stray_tags,
-    to_bioes,
-)
+from relmo.tasks.chunk_tags import CHUNK_TAG_HELP, OUTSIDE, Tags, is_chunked, stray_tags, to_bioes
 from relmo.tasks.data_files import Part
 from relmo.tasks.inputs import TokenInput
 from relmo.tasks.metrics import entity_scores, token_accuracy
@@ -46,12 +39,8 @@ class NerTask(TaggingTask[TaggedSentence, NerSettings]):
         counts = Counter(tag for s in sentences for tag in s.tags)
         if strays := stray_tags(counts):
             line, tag = line_of_tag(path, strays)
-            raise DataError(
-                path,
-                line,
-                f"{tag!r} is not a chunk tag, but most tags of the file are; {CHUNK_TAG_HELP}; for "
-                f"tags that do not mark entities, use the task pos",
-            )
+            what = f"{tag!r} is not a chunk tag, but most tags of the file are; {CHUNK_TAG_HELP}"
+            raise DataError(path, line, f"{what}; for tags that mark no entities, use the task pos")
         if not is_chunked(counts):
             return sentences
         return [TaggedSentence(s.words, to_bioes(s.tags)) for s in sentences]
@@ -61,9 +50,8 @@ class NerTask(TaggingTask[TaggedSentence, NerSettings]):
         cls, path: Path, examples: Sequence[TaggedSentence], facts: Mapping[str, Any]
     ) -> None:
         """Raise DataError for a tag that marks no entity if the training part's tags do."""
-        strays = {
-            tag for s in examples for tag in s.tags if tag != OUTSIDE and not is_chunked([tag])
-        }
+        found = {tag for s in examples for tag in s.tags} - {OUTSIDE}
+        strays = {tag for tag in found if not is_chunked([tag])}
         if strays and is_chunked(facts["tags"]):
             line, tag = line_of_tag(path, strays)
             what = f"{tag!r} is not a chunk tag, but those of the training part are"
@@ -99,13 +87,7 @@ class NerTask(TaggingTask[TaggedSentence, NerSettings]):
         accuracy = 100 * token_accuracy(gold, predictions)
         if not is_chunked(self.tags):
             return {"accuracy": accuracy}
-        found = entity_scores(gold, predictions).overall
-        return {
-            "f1": 100 * found.f1,
-            "precision": 100 * found.precision,
-            "recall": 100 * found.recall,
-            "accuracy": accuracy,
-        }
+        return {**entity_scores(gold, predictions).overall.percent(), "accuracy": accuracy}
 
 
 class PosTask(NerTask):

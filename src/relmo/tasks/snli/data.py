@@ -8,18 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from relmo.errors import DataError
-from relmo.tasks.rows import TableRow, Tokenize, split_at_spaces, table_rows
+from relmo.tasks.data_files import TableRow, Tokenize, not_empty, split_at_spaces, table_rows
 from relmo.tasks.sst.data import plain_word
 
 NO_LABEL = "-"
 """SNLI's label of a pair on which its annotators did not agree; such pairs are left out."""
-SICK_LABELS = {
-    "ENTAILMENT": "entailment",
-    "NEUTRAL": "neutral",
-    "CONTRADICTION": "contradiction",
-}
-"""Label of SICK -> label of SNLI."""
+SICK_LABELS = ("ENTAILMENT", "NEUTRAL", "CONTRADICTION")
+"""SNLI has the same in lower case."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,18 +30,15 @@ def read_snli(path: str | Path, tokenize: Tokenize = split_at_spaces) -> list[Se
     """The labeled pairs of a JSONL file with `gold_label`, `sentence1` and `sentence2`.
 
     The words are those of `sentence1_binary_parse` and `sentence2_binary_parse` where these are
-    given, as in the official files. Labels may be any strings, so that other pairs can be read too.
-
-    Args:
-        path: the file.
-        tokenize: splits sentences without a parse; by default at spaces.
+    given, as in the official files; `tokenize` splits sentences without a parse. Labels may be any
+    strings, so that other pairs can be read too.
     """
     pairs: list[SentencePair] = []
     for row in table_rows(path, "jsonl"):
         if (label := row.text("gold_label")) != NO_LABEL:
             premise, hypothesis = (_words(row, f"sentence{n}", tokenize) for n in (1, 2))
             pairs.append(SentencePair(premise, hypothesis, label))
-    return _not_empty(path, pairs)
+    return not_empty(path, pairs, "labeled pairs; expected one")
 
 
 def read_sick(path: str | Path, tokenize: Tokenize) -> list[SentencePair]:
@@ -57,8 +49,8 @@ def read_sick(path: str | Path, tokenize: Tokenize) -> list[SentencePair]:
         if label not in SICK_LABELS:
             raise row.error(f"label {label!r}; expected one of {', '.join(SICK_LABELS)}")
         premise, hypothesis = (row.words(f"sentence_{x}", tokenize) for x in "AB")
-        pairs.append(SentencePair(premise, hypothesis, SICK_LABELS[label]))
-    return _not_empty(path, pairs)
+        pairs.append(SentencePair(premise, hypothesis, label.lower()))
+    return not_empty(path, pairs, "labeled pairs; expected one")
 
 
 def _words(row: TableRow, name: str, tokenize: Tokenize) -> tuple[str, ...]:
@@ -69,9 +61,3 @@ def _words(row: TableRow, name: str, tokenize: Tokenize) -> tuple[str, ...]:
 def _leaves(parse: str) -> list[str]:
     """`( ( A cat ) ( sleeps . ) )` -> A cat sleeps ."""
     return [plain_word(word) for word in split_at_spaces(parse) if word not in ("(", ")")]
-
-
-def _not_empty(path: str | Path, pairs: list[SentencePair]) -> list[SentencePair]:
-    if not pairs:
-        raise DataError(path, 1, "the file contains no labeled pairs; expected one per line")
-    return pairs

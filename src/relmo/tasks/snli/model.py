@@ -59,13 +59,7 @@ class PairDropout(VariationalDropout):
 
 
 class SnliModel(nn.Module):
-    """Scores the classes of a pair of sentences.
-
-    Args:
-        settings: of the model.
-        tokens: makes token vectors.
-        num_classes: K.
-    """
+    """Scores the K classes of a pair of sentences."""
 
     def __init__(self, settings: SnliSettings, tokens: TokenInput, num_classes: int) -> None:
         super().__init__()
@@ -92,8 +86,7 @@ class SnliModel(nn.Module):
     def forward(self, batch: TokenBatch) -> Tensor:
         """Scores of the classes, (B, K).
 
-        Args:
-            batch: the B premises, then their B hypotheses, so that each layer runs once.
+        The batch holds the B premises, then their B hypotheses, so that each layer runs once.
         """
         lengths, mask = batch.lengths, batch.mask
         x = self.hidden(self.tokens(batch))  # (2B, T, ·)

@@ -6,11 +6,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from relmo.tasks.data_files import Part
+from relmo.tasks.data_files import Part, tab_pairs
 from relmo.tasks.inputs import Words
 from relmo.tasks.model_task import ClassificationTask
 from relmo.tasks.plain_text import split_text
-from relmo.tasks.rows import tab_pairs
 from relmo.tasks.snli.data import SentencePair, read_sick, read_snli
 from relmo.tasks.snli.model import SnliModel, SnliSettings
 
@@ -26,9 +25,7 @@ class SnliTask(ClassificationTask[SentencePair, SnliSettings]):
     @classmethod
     def read(cls, path: Path, part: Part) -> list[SentencePair]:
         """Labeled pairs of SNLI's JSONL, else of SICK's table."""
-        if ".jsonl" in path.suffixes:
-            return read_snli(path, split_text)
-        return read_sick(path, split_text)
+        return (read_snli if ".jsonl" in path.suffixes else read_sick)(path, split_text)
 
     @classmethod
     def read_text(cls, lines: Iterable[str]) -> Iterator[SentencePair]:
@@ -43,11 +40,8 @@ class SnliTask(ClassificationTask[SentencePair, SnliSettings]):
 
     def describe(self, example: SentencePair, prediction: str) -> dict[str, Any]:
         """The words of both sentences, and the label."""
-        return {
-            "premise": example.premise,
-            "hypothesis": example.hypothesis,
-            "label": prediction,
-        }
+        both = {"premise": example.premise, "hypothesis": example.hypothesis}
+        return {**both, "label": prediction}
 
     def render(self, example: SentencePair, prediction: str) -> str:
         """Label, tab, premise, tab, hypothesis."""

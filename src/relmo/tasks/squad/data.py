@@ -13,21 +13,20 @@ import hashlib
 import json
 import sys
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from relmo.errors import ConfigError, DataError
+from relmo.errors import DataError
 from relmo.tasks.data_files import whole_text
+from relmo.tasks.plain_text import split_text
 from relmo.text.tokenize import TreebankTokenizer
-from relmo.types import Token
 
 T = TypeVar("T", list[object], str, int)
-Tokenize: TypeAlias = Callable[[str], Sequence[Token]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,20 +72,15 @@ class Question:
     answers: tuple[Answer, ...]
 
 
-def read_questions(path: str | Path, tokenize: Tokenize | None = None) -> tuple[Question, ...]:
-    """All questions of a file, in order.
-
-    Args:
-        path: SQuAD 1.1 JSON.
-        tokenize: text -> tokens; the Treebank tokenizer by default.
-    """
-    reader = _Reader(Path(path), tokenize or TreebankTokenizer().tokens)
+def read_questions(path: str | Path) -> tuple[Question, ...]:
+    """All questions of a file of SQuAD 1.1 JSON, in order."""
+    reader = _Reader(Path(path))
     return tuple(q for n, article in enumerate(reader.load()) for q in reader.article(article, n))
 
 
-def make_context(text: str, tokenize: Tokenize | None = None) -> Context:
-    """A tokenized paragraph; `tokenize` is the Treebank tokenizer by default."""
-    tokens = (tokenize or TreebankTokenizer().tokens)(text)
+def make_context(text: str) -> Context:
+    """A paragraph, tokenized as treebanks are."""
+    tokens = TreebankTokenizer().tokens(text)
     return Context(
         text,
         tuple(sys.intern(token.text) for token in tokens),
@@ -96,45 +90,37 @@ def make_context(text: str, tokenize: Tokenize | None = None) -> Context:
 
 
 def split_by_title(
-    questions: Iterable[Question], held_out: float = 0.1, seed: int = 0
-) -> tuple[tuple[Question, ...], tuple[Question, ...]]:
-    """Training questions and held-out ones: whole articles, chosen by title and seed alone.
+    questions: Iterable[Question], held_out: float
+) -> tuple[list[Question], list[Question]]:
+    """Training questions and held-out ones: whole articles, chosen by a hash of the title alone.
 
-    Args:
-        questions: of one file or several.
-        held_out: expected share of the articles that are held out.
-        seed: other seeds hold out other articles.
+    `held_out` is the expected share of the articles that are held out.
     """
-    if not 0 <= held_out <= 1:
-        raise ConfigError(f"held_out must be between 0 and 1, got {held_out}")
     parts: tuple[list[Question], list[Question]] = ([], [])
     for question in questions:
-        parts[_lot(question.title, seed) < held_out].append(question)
-    return tuple(parts[0]), tuple(parts[1])
+        title = f"0 {question.title}".encode("utf-8", "surrogatepass")
+        number = int.from_bytes(hashlib.blake2b(title, digest_size=8).digest(), "big") / 2**64
+        parts[number < held_out].append(question)
+    return parts
 
 
 def answer_spans(question: Question, everywhere: bool) -> list[tuple[int, int]]:
     """First and last tokens of a question's answers, each span once.
 
-    Args:
-        question: with its answers.
-        everywhere: include all other occurrences of an answer's words in the context.
+    With `everywhere`, all other occurrences of an answer's words in the context are included.
     """
-    marked = [(a.first_token, a.last_token) for a in question.answers]
+    marked = dict.fromkeys((a.first_token, a.last_token) for a in question.answers)
     if not everywhere:
-        return list(dict.fromkeys(marked))
+        return list(marked)
     words = question.context.words
-    found: dict[tuple[int, int], None] = {}
-    for first, last in dict.fromkeys(marked):
-        found.update(dict.fromkeys(_same_words(words, first, last)))
-    return list(found)
+    return list(dict.fromkeys(span for each in marked for span in _same_words(words, *each)))
 
 
 class _Reader:
     """Reads one file; errors name the file and the place in it."""
 
-    def __init__(self, path: Path, tokenize: Tokenize) -> None:
-        self.path, self.tokenize = path, tokenize
+    def __init__(self, path: Path) -> None:
+        self.path = path
         self._seen: set[str] = set()
 
     def load(self) -> list[object]:
@@ -152,7 +138,7 @@ class _Reader:
         title = self.get(article, "title", str, where)
         for n, paragraph in enumerate(self.get(article, "paragraphs", list, where)):
             place = f"{where}.paragraphs[{n}]"
-            context = make_context(self.get(paragraph, "context", str, place), self.tokenize)
+            context = make_context(self.get(paragraph, "context", str, place))
             for m, qa in enumerate(self.get(paragraph, "qas", list, place)):
                 yield self.question(qa, title, context, f"{place}.qas[{m}]")
 
@@ -163,9 +149,7 @@ class _Reader:
         if name in self._seen:
             raise DataError(self.path, where, "duplicate id; every question needs its own")
         self._seen.add(name)
-        words = tuple(
-            sys.intern(t.text) for t in self.tokenize(self.get(qa, "question", str, where))
-        )
+        words = tuple(map(sys.intern, split_text(self.get(qa, "question", str, where))))
         found = self.get(qa, "answers", list, where)
         if not found:
             what = "no answers; expected SQuAD 1.1, where every question has at least one"
@@ -214,9 +198,3 @@ def _same_words(words: tuple[str, ...], first: int, last: int) -> Iterator[tuple
         at = words.index(wanted[0], at + 1)
         if words[at : at + len(wanted)] == wanted:
             yield at, at + len(wanted) - 1
-
-
-def _lot(title: str, seed: int) -> float:
-    """A number from 0 to 1, a hash of the title and the seed."""
-    text = f"{seed} {title}".encode("utf-8", "surrogatepass")
-    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big") / 2**64

@@ -48,12 +48,7 @@ class SpanEnds(NamedTuple):
 
 
 class SquadModel(nn.Module):
-    """Finds the answer to a question in a context.
-
-    Args:
-        settings: of the model.
-        tokens: makes token vectors, for questions and contexts alike.
-    """
+    """Finds the answer to a question in a context; the same layers read both."""
 
     def __init__(self, settings: SquadSettings, tokens: TokenInput) -> None:
         super().__init__()
@@ -64,19 +59,18 @@ class SquadModel(nn.Module):
         self.attention = BiAttention(width, s.hidden_width, s.dropout)
         self.self_attention = SelfAttention(s.hidden_width, s.cell_width, s.dropout)
         self.starts = _Scores(s.hidden_width, s.cell_width, s.dropout)
-        after = s.hidden_width + self.starts.encoder.width
-        self.ends = _Scores(after, s.cell_width, s.dropout)
+        self.ends = _Scores(s.hidden_width + self.starts.encoder.width, s.cell_width, s.dropout)
 
     def forward(self, question: TokenBatch, context: TokenBatch) -> SpanEnds:
         """Where the answers start and end; a context without tokens has no answer."""
         lengths, mask = context.lengths, context.mask
-        q = self._encode(question, question.lengths)  # (B, S, ·)
-        h = self._encode(context, lengths)  # (B, T, ·)
+        q, h = self._encode(question), self._encode(context)  # (B, S, ·), (B, T, ·)
         h = self.attention(h, mask, q, question.mask)  # (B, T, F)
         h = h + self.self_attention(h, mask, lengths)  # (B, T, F)
         features, starts = self.starts(h, lengths)  # (B, T, 2H), (B, T)
         _, ends = self.ends(torch.cat([h, features], -1), lengths)  # (B, T)
-        return SpanEnds(_log_shares(starts, mask), _log_shares(ends, mask))
+        both = (scores.masked_fill(~mask, float("-inf")) for scores in (starts, ends))
+        return SpanEnds(*(scores.log_softmax(-1) for scores in both))
 
     def loss(
         self, question: TokenBatch, context: TokenBatch, spans: Tensor, is_span: Tensor
@@ -97,18 +91,15 @@ class SquadModel(nn.Module):
         spans = best_spans(self(question, context), self.settings.max_span)
         return [(first, last) for first, last in spans.tolist()]
 
-    def _encode(self, batch: TokenBatch, lengths: Tensor) -> Tensor:
-        h = self.encoder(self.tokens(batch), lengths)  # (B, T, 2H)
+    def _encode(self, batch: TokenBatch) -> Tensor:
+        h = self.encoder(self.tokens(batch), batch.lengths)  # (B, T, 2H)
         return self.tokens.beside(h, batch)  # (B, T, ·)
 
 
 class BiAttention(nn.Module):
     """Attention both ways: context (B, T, D) and question (B, S, D) -> (B, T, F).
 
-    Args:
-        width: D.
-        output_width: F.
-        dropout: variational, on the compared vectors and before the layer.
+    Dropout is variational, on the compared vectors and before the layer.
     """
 
     def __init__(self, width: int, output_width: int, dropout: float) -> None:
@@ -131,10 +122,7 @@ class BiAttention(nn.Module):
 class SelfAttention(nn.Module):
     """Attention of each token over the other tokens of its context: (B, T, F) -> (B, T, F).
 
-    Args:
-        width: F.
-        cell_width: of the biGRU before the attention.
-        dropout: variational, before the biGRU, on the compared vectors and before the layer.
+    Dropout is variational, before the biGRU, on the compared vectors and before the layer.
     """
 
     def __init__(self, width: int, cell_width: int, dropout: float) -> None:
@@ -185,7 +173,3 @@ class _Scores(nn.Module):
         with torch.autocast(x.device.type, enabled=False):  # bfloat16 would give ties
             scores = self.layer(self.dropout(h).float()).squeeze(-1)  # (B, T)
         return h, scores
-
-
-def _log_shares(scores: Tensor, mask: Tensor) -> Tensor:
-    return scores.masked_fill(~mask, float("-inf")).log_softmax(-1)  # (B, T)

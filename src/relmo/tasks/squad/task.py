@@ -1,7 +1,15 @@
-"""Question answering as a task: the answer is a span of the paragraph's text."""
+"""Question answering as a task: the answer is a span of the paragraph's text.
+
+It is scored by the definition of SQuAD 1.1: predicted texts and annotated answers are compared
+without case, ASCII punctuation, the articles a, an, the, and extra white space. A prediction counts
+by its best-matching answer. F1 compares bags of words.
+"""
 
 from __future__ import annotations
 
+import re
+import string
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,11 +19,10 @@ from torch import Tensor
 
 from relmo.errors import ConfigError
 from relmo.kernels.device import to_device
-from relmo.tasks.data_files import Part, find_part, need_part
+from relmo.tasks.data_files import Part, find_part, need_part, tab_pairs
 from relmo.tasks.inputs import TokenBatch, TokenInput, Words
 from relmo.tasks.labelled import LabelledTask
 from relmo.tasks.plain_text import split_text
-from relmo.tasks.rows import tab_pairs
 from relmo.tasks.squad.data import (
     Question,
     answer_spans,
@@ -23,11 +30,12 @@ from relmo.tasks.squad.data import (
     read_questions,
     split_by_title,
 )
-from relmo.tasks.squad.metrics import evaluate
 from relmo.tasks.squad.model import SquadModel, SquadSettings
 
 HELD_OUT = 0.05
 """Share of the training articles that are held out as development part if there is no test part."""
+_PUNCTUATION = str.maketrans("", "", string.punctuation)
+_ARTICLES = re.compile(r"\b(a|an|the)\b")
 
 TokenSpan = tuple[int, int]
 """First and last token of an answer in its paragraph."""
@@ -68,7 +76,7 @@ class SquadTask(LabelledTask[Question, TokenSpan | None, SquadSettings]):
                 f"{folder}: {len({q.title for q in train})} training articles are too few to hold "
                 f"some out; add more, or add a file with test in its name"
             )
-        return {"train": list(kept), "dev": list(held_out), "test": dev}
+        return {"train": kept, "dev": held_out, "test": dev}
 
     @classmethod
     def facts_of(cls, train: Sequence[Question]) -> dict[str, Any]:
@@ -130,3 +138,32 @@ class SquadTask(LabelledTask[Question, TokenSpan | None, SquadSettings]):
         answers = [self.render(e, p) for e, p in zip(examples, predictions, strict=True)]
         exact_match, f1 = evaluate(examples, answers)
         return {"f1": f1, "exact_match": exact_match}
+
+
+def evaluate(questions: Sequence[Question], predictions: Sequence[str]) -> tuple[float, float]:
+    """Mean exact match and F1 over all questions, in percent, given an answer for each."""
+    if not questions:
+        return 0.0, 0.0
+    pairs = zip(questions, predictions, strict=True)
+    scores = [best_scores(text, (a.text for a in question.answers)) for question, text in pairs]
+    exact_match, f1 = np.mean(scores, 0).tolist()
+    return exact_match, f1
+
+
+def best_scores(prediction: str, answers: Iterable[str]) -> tuple[float, float]:
+    """Exact match and F1 in percent, each for the answer that maximizes it."""
+    words = normalize(prediction)
+    pairs = [(words, normalize(answer)) for answer in answers]
+    exact_match = max((100.0 * (ours == theirs) for ours, theirs in pairs), default=0.0)
+    return exact_match, max((_f1(ours, theirs) for ours, theirs in pairs), default=0.0)
+
+
+def normalize(text: str) -> list[str]:
+    """The normalized words of a text: "The  U.S.!" -> us."""
+    return _ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split()
+
+
+def _f1(ours: list[str], theirs: list[str]) -> float:
+    """F1 of two bags of words in percent; 0 if they share nothing, even if both are empty."""
+    shared = sum((Counter(ours) & Counter(theirs)).values())
+    return 200.0 * shared / (len(ours) + len(theirs)) if shared else 0.0

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import TypeAlias
 
 from relmo.errors import DataError
+from relmo.tasks.data_files import sentence_lines, split_cells
 from relmo.tasks.plain_text import Offsets
-from relmo.tasks.rows import sentence_lines, split_cells
 
 WORD, FRAME, NUM_FIXED = 3, 7, 8
 """Columns of the word and of the frame, and the number of columns before the roles."""
@@ -73,24 +73,19 @@ def _frames(rows: list[Row], path: Path) -> Iterator[Frame]:
     """The frames of a sentence."""
     words = tuple(sys.intern(cells[WORD]) for _, cells in rows)
     predicates = [i for i, (_, cells) in enumerate(rows) if cells[FRAME] not in NONE]
-    first_column = _first_column(rows, len(predicates), path)
+    width = len(rows[0][1])
+    extra = width - NUM_FIXED - len(predicates)
+    if extra not in (0, 4):
+        what = f"the sentence has {width} columns for {len(predicates)} predicate(s)"
+        wanted = f"expected {NUM_FIXED} and one for each, or 4 more as in CoNLL-2012"
+        raise DataError(path, rows[0][0], f"{what}; {wanted}")
+    first_column = NUM_FIXED + (3 if extra else 0)  # one of the four follows the roles
     for column, predicate in enumerate(predicates, start=first_column):
         tags = _tags(rows, column, path)
         if tags[predicate][2:].removeprefix("C-") != "V":
             what = f"column {column + 1} has no V at its predicate {words[predicate]!r}"
             raise DataError(path, rows[predicate][0], f"{what}; are columns missing or swapped?")
         yield Frame(words, predicate, tags)
-
-
-def _first_column(rows: list[Row], num_predicates: int, path: Path) -> int:
-    """Index of the first column of roles: 8, or 11 if one more column follows the roles."""
-    number, cells = rows[0]
-    extra = len(cells) - NUM_FIXED - num_predicates
-    if extra not in (0, 4):
-        what = f"the sentence has {len(cells)} columns for {num_predicates} predicate(s)"
-        wanted = f"expected {NUM_FIXED} and one for each, or 4 more as in CoNLL-2012"
-        raise DataError(path, number, f"{what}; {wanted}")
-    return NUM_FIXED + (3 if extra else 0)
 
 
 def _tags(rows: list[Row], column: int, path: Path) -> tuple[str, ...]:

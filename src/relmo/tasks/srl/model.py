@@ -45,21 +45,14 @@ class SrlSettings(Settings):
 
 
 class SrlModel(nn.Module):
-    """Tags the arguments of one predicate of each sentence.
-
-    Args:
-        settings: of the model.
-        tokens: makes token vectors.
-        tags: the K tags, in the order of their numbers, in BIO.
-    """
+    """Tags the arguments of one predicate of each sentence; the K tags are in BIO, by number."""
 
     steps: Tensor
     first: Tensor
 
     def __init__(self, settings: SrlSettings, tokens: TokenInput, tags: Sequence[str]) -> None:
         super().__init__()
-        self.tokens = tokens
-        s = settings
+        s, self.tokens = settings, tokens
         self.mark = nn.Embedding(2, s.mark_width)
         width = tokens.width + s.mark_width
         self.encoder = AlternatingLstm(width, s.cell_width, s.num_layers, s.dropout)
@@ -93,11 +86,8 @@ class SrlModel(nn.Module):
 class AlternatingLstm(nn.Module):
     """Layers that alternate between left-to-right and right-to-left: (B, T, E) -> (B, T, H).
 
-    Args:
-        width: E.
-        cell_width: H.
-        num_layers: stacked; the first reads from left to right.
-        dropout: after each layer, the same features at all tokens of a sentence.
+    The first layer reads from left to right. Dropout follows each layer, on the same features at
+    all tokens of a sentence.
     """
 
     def __init__(self, width: int, cell_width: int, num_layers: int, dropout: float) -> None:
@@ -112,15 +102,16 @@ class AlternatingLstm(nn.Module):
         B, T, _ = x.shape
         order = token_order(lengths, T, x.device)
         ahead = to_device(order.ahead, x.device)  # (N,)
-        mirror = to_device(_mirror(order.ahead, order.behind, B * T), x.device)  # (N,)
+        number = torch.empty(B * T, dtype=torch.long)  # (B T,) rank of the token at each place
+        number[order.ahead] = torch.arange(len(order.ahead))
+        mirror = to_device(number[order.behind], x.device)  # (N,) rank of the mirrored token
         row = ahead // T  # (N,)
         tokens = take(x, ahead)  # (N, E)
         for layer in self.layers:
             h = layer(tokens, order)  # (N, H)
             kept = self.dropout(h.new_ones(B, 1, self.width)).squeeze(1)  # (B, H)
-            tokens = (h * kept[row]).index_select(
-                0, mirror
-            )  # (N, H), for the next layer to read backward
+            # (N, H), turned for the next layer, which reads the other way
+            tokens = (h * kept[row]).index_select(0, mirror)
         if len(self.layers) % 2:
             tokens = tokens.index_select(0, mirror)
         return put(tokens, ahead, B, T)  # (B, T, H)
@@ -133,10 +124,6 @@ class HighwayLstm(nn.Module):
     which needs a loop over tokens. Here the recurrence is the plain LSTM's, which runs as one
     kernel; gates and dropout are computed for all tokens at once after it, so r_t depends on
     neighboring tokens through x_t alone, which contains them from the second layer on.
-
-    Args:
-        width: E.
-        cell_width: H.
     """
 
     def __init__(self, width: int, cell_width: int) -> None:
@@ -155,16 +142,3 @@ class HighwayLstm(nn.Module):
         r = torch.sigmoid(self.gate(tokens).float())  # (N, H)
         mixed: Tensor = r * h + (1 - r) * self.around(tokens)  # (N, H)
         return mixed
-
-
-def _mirror(ahead: Tensor, behind: Tensor, size: int) -> Tensor:
-    """(N,) for each token, the rank of the token at the mirrored position of its sentence.
-
-    Args:
-        ahead: (N,) places of the tokens in the padded batch.
-        behind: (N,) the same for sentences read from their ends.
-        size: B T of the padded batch.
-    """
-    number = torch.empty(size, dtype=torch.long)  # (B T,)
-    number[ahead] = torch.arange(len(ahead))
-    return number[behind]

@@ -11,8 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from relmo.errors import ConfigError, DataError
-from relmo.tasks.data_files import WHITE, numbered_lines
-from relmo.tasks.rows import Tokenize, format_of, split_at_spaces, table_rows
+from relmo.tasks.data_files import (
+    WHITE,
+    Tokenize,
+    not_empty,
+    numbered_lines,
+    split_at_spaces,
+    table_rows,
+)
 
 TREE_LABELS = ("0", "1", "2", "3", "4")
 """Labels of a tree, from very negative to very positive; 2 is neutral."""
@@ -57,7 +63,7 @@ def read_trees(path: str | Path, phrases: bool = False) -> list[LabelledText]:
             new = [part for part in dict.fromkeys(parts) if part not in seen]
             seen.update(new)
             found += new
-    return _not_empty(path, found, "trees")
+    return not_empty(path, found, "trees; expected one")
 
 
 def polarity_of(label: str) -> str | None:
@@ -67,23 +73,17 @@ def polarity_of(label: str) -> str | None:
     return POLARITIES.get(label)
 
 
-def read_table(
-    path: str | Path,
-    text: str = "text",
-    label: str = "label",
-    tokenize: Tokenize = split_at_spaces,
-) -> list[LabelledText]:
+def read_table(path: str | Path, tokenize: Tokenize = split_at_spaces) -> list[LabelledText]:
     """The texts of a CSV, TSV or JSONL file; its suffix names the format.
 
     Args:
-        path: the file; CSV and TSV begin with the names of their columns.
-        text: name of the column of texts.
-        label: name of the column of classes: any string; a number or truth value as JSON writes it.
+        path: the file, with columns `text` and `label`. CSV and TSV begin with the names of their
+            columns. A label is any string; a number or truth value as JSON writes it.
         tokenize: splits a text into words; by default at spaces, for texts already tokenized.
     """
-    rows = table_rows(path, format_of(path))
-    found = [LabelledText(row.words(text, tokenize), row.text(label)) for row in rows]
-    return _not_empty(path, found, "texts")
+    rows = table_rows(path)
+    found = [LabelledText(row.words("text", tokenize), row.text("label")) for row in rows]
+    return not_empty(path, found, "texts; expected one")
 
 
 def plain_word(word: str) -> str:
@@ -136,9 +136,3 @@ def _scan(path: str | Path, number: int, line: str) -> Iterator[re.Match[str]]:
             raise DataError(path, number, f"label {label!r}; expected a tree label from 0 to 4")
         yield found
         place = found.end()
-
-
-def _not_empty(path: str | Path, found: list[LabelledText], what: str) -> list[LabelledText]:
-    if not found:
-        raise DataError(path, 1, f"the file contains no {what}; expected one per line")
-    return found

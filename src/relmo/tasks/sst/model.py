@@ -56,18 +56,11 @@ class SstSettings(Settings):
 
 
 class SstModel(nn.Module):
-    """Scores the classes of a text.
-
-    Args:
-        settings: of the model.
-        tokens: makes token vectors.
-        num_classes: K.
-    """
+    """Scores the K classes of a text."""
 
     def __init__(self, settings: SstSettings, tokens: TokenInput, num_classes: int) -> None:
         super().__init__()
-        s = settings
-        self.tokens = tokens
+        s, self.tokens = settings, tokens
         self.dropout = nn.Dropout(s.dropout)
         width = s.hidden_width or tokens.width
         self.hidden = rectified(tokens.width, width) if s.hidden_width else nn.Identity()

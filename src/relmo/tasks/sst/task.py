@@ -6,12 +6,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from relmo.tasks.data_files import Part
+from relmo.tasks.data_files import FORMATS, Part
 from relmo.tasks.inputs import Words
 from relmo.tasks.metrics import check_lengths, macro_f1
 from relmo.tasks.model_task import ClassificationTask
 from relmo.tasks.plain_text import split_text
-from relmo.tasks.rows import FORMATS
 from relmo.tasks.sst.data import TREE_LABELS, LabelledText, polarity_of, read_table, read_trees
 from relmo.tasks.sst.model import SstModel, SstSettings
 

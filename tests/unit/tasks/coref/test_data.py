@@ -51,7 +51,7 @@ def test_mentions_are_counted_over_the_document(write):
     assert document.words == ("She", "sang", "Her", "🎵")
     assert document.clusters == (((0, 0), (2, 2)), ((2, 3),))
     assert (document.name, document.part) == ("a", 0)
-    assert (document.speakers, document.genre) == (None, None)
+    assert document.genre is None
 
 
 def test_crlf_and_a_byte_order_mark_change_nothing(write):
@@ -118,12 +118,6 @@ def test_parts_are_documents_with_groups_of_their_own(write):
         ("bc/cctv/00/a_0001", 1, "bc"),
     ]
     assert all(d.clusters == (((0, 0),),) for d in documents)
-
-
-def test_speakers_stand_beside_words_where_there_are_any(write):
-    rows = [long("Hi", "-", "Ann"), long("you", "-", "Ann"), "", long("Hm", "-", "-")]
-    (document,) = read_documents(write(*in_long(*rows)))
-    assert document.speakers == (("Ann", "Ann"), ("",))
 
 
 def test_cells_of_the_long_layout_may_be_parted_by_spaces(write):

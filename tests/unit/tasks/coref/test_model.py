@@ -1,5 +1,7 @@
 """Span ranking: what is kept, what is learned from it, and the clusters that links make."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -23,6 +25,7 @@ WORDS = {word for sentence in SENTENCES for word in sentence}
 NUM_TOKENS = sum(map(len, SENTENCES))
 NEWS = torch.tensor(1)
 NONE = float("-inf")
+RANKING = CorefSettings(hidden_width=8, feature_width=4, hidden_dropout=0.0)
 
 
 def make(elmo=None, place="both", keeps_singletons=True, device="cpu", **changes):
@@ -78,7 +81,7 @@ def test_antecedents_stand_before_and_missing_ones_have_no_score():
 
 def test_a_score_is_the_sum_of_both_mentions_and_both_scores_of_the_pair():
     torch.manual_seed(0)
-    ranker = Antecedents(6, 8, 4, 2, 50, 0.0).eval()
+    ranker = Antecedents(6, 2, RANKING).eval()
     torch.nn.init.normal_(ranker.rough_distance.weight)
     g, mentions = torch.randn(12, 6), torch.randn(12)
     numbers, scores = ranker(g, mentions, NEWS)
@@ -102,7 +105,7 @@ def test_a_score_is_the_sum_of_both_mentions_and_both_scores_of_the_pair():
 
 def test_the_best_by_the_rough_score_are_looked_at():
     torch.manual_seed(0)
-    ranker = Antecedents(6, 8, 4, 0, 3, 0.0).eval()
+    ranker = Antecedents(6, 0, replace(RANKING, max_antecedents=3)).eval()
     g, mentions = torch.randn(20, 6), torch.zeros(20)
     mentions[2] = 100.0  # far from the last, yet the surest mention
     numbers, _ = ranker(g, mentions, torch.tensor(0))

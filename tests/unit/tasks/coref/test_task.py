@@ -20,10 +20,8 @@ SMALL = (
     "training.epochs=5", "training.patience=0", "training.log_every=10",
     "optimizer.learning_rate=0.01",
 )  # fmt: skip
-ODD = CorefDocument(
-    "odd", 0, (("👋🏽", "x" * 400), ("ada",) * 40, ("שלום",)), None, (((0, 1), (2, 2)),), None
-)
-EMPTY = CorefDocument("empty", 0, (), None, (), None)
+ODD = CorefDocument("odd", 0, (("👋🏽", "x" * 400), ("ada",) * 40, ("שלום",)), (((0, 1), (2, 2)),))
+EMPTY = CorefDocument("empty", 0, ())
 
 
 def write_parts(folder, marks_singletons):
@@ -102,14 +100,14 @@ def test_facts_tell_genres_and_whether_singletons_are_meant(data, joined):
     for folder, has_singletons in ((data, True), (joined, False)):
         facts = CorefTask.facts_of(CorefTask.read(folder / "toy.train.conll", "train"))
         assert facts == {"genres": ["court", "news"], "has_singletons": has_singletons}
-    slip = CorefDocument("a", 0, (("a", "b"),), None, (((0, 0),), *[((0, 0), (1, 1))] * 20), None)
+    slip = CorefDocument("a", 0, (("a", "b"),), (((0, 0),), *[((0, 0), (1, 1))] * 20))
     assert CorefTask.facts_of([slip]) == {"genres": [], "has_singletons": False}
 
 
 def test_the_grid_holds_each_mention_once_and_leaves_out_those_out_of_reach():
     sentences = (("a", "b", "c", "d"), ("e", "f"))
     clusters = (((0, 2), (4, 4)), ((0, 0), (3, 4)), ((4, 4), (5, 5)))
-    document = CorefDocument("d", 0, sentences, None, clusters, None)
+    document = CorefDocument("d", 0, sentences, clusters)
     grid = group_grid(document, 2)
     assert {(a, w): n for (a, w), n in np.ndenumerate(grid) if n} == {
         (4, 0): 1, (0, 0): 2, (5, 0): 3
@@ -123,7 +121,5 @@ def test_mentions_within_mentions_close_as_they_open(data, tmp_path):
     train_task("coref", recipe, data, tmp_path / "run", device="cpu")
     task = load_task(tmp_path / "run", device="cpu")
     words = ("the", "cat", "of", "Mira", "and", "Mira")
-    shown = task.render(
-        CorefDocument("", 0, (words,), None, (), None), (((0, 3), (5, 5)), ((0, 1), (3, 3)))
-    )
+    shown = task.render(CorefDocument("", 0, (words,)), (((0, 3), (5, 5)), ((0, 1), (3, 3))))
     assert shown == "[1 [2 the cat] of [2 Mira]] and [1 Mira]"

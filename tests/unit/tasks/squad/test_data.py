@@ -4,9 +4,8 @@ import json
 
 import pytest
 
-from relmo.errors import ConfigError, DataError, TextError
+from relmo.errors import DataError, TextError
 from relmo.tasks.squad.data import answer_spans, read_questions, split_by_title
-from relmo.text.tokenize import WhitespaceTokenizer
 
 CONTEXT = "Ada's cat, Mo 🐈, sat on the well-known mat in 1843."
 
@@ -30,8 +29,8 @@ def write(tmp_path):
     return write
 
 
-def answer_of(path, **options):
-    (question,) = read_questions(path, **options)
+def answer_of(path):
+    (question,) = read_questions(path)
     (answer,) = question.answers
     return question, answer
 
@@ -69,20 +68,8 @@ def test_the_start_says_which_of_equal_texts_is_meant(write):
 
 
 def test_questions_of_a_paragraph_share_its_tokens(write):
-    texts = []
-
-    def tokenize(text):
-        texts.append(text)
-        return WhitespaceTokenizer().tokens(text)
-
-    a, b = read_questions(write(squad(qa("a"), qa("b", text="sat", start=17))), tokenize)
+    a, b = read_questions(write(squad(qa("a"), qa("b", text="sat", start=17))))
     assert a.context is b.context
-    assert texts.count(CONTEXT) == 1
-
-
-def test_the_tokenizer_is_the_callers(write):
-    question, _ = answer_of(write(squad(qa())), tokenize=WhitespaceTokenizer().tokens)
-    assert question.context.words[1] == "cat,"
 
 
 def test_all_answers_of_a_question_are_kept_in_order(write):
@@ -146,14 +133,13 @@ def articles(num):
     return {"data": [squad(qa(f"q{n}"), title=f"Title {n}")["data"][0] for n in range(num)]}
 
 
-def test_articles_are_held_out_by_title_and_seed_alone(write):
+def test_articles_are_held_out_by_title_alone(write):
     questions = read_questions(write(articles(200)))
     train, held_out = split_by_title(questions, 0.25)
     assert 30 < len(held_out) < 70
     assert {q.id for q in train} | {q.id for q in held_out} == {q.id for q in questions}
     half = split_by_title(questions[:100], 0.25)
-    assert half[1] == tuple(q for q in held_out if q in set(questions[:100]))
-    assert split_by_title(questions, 0.25, seed=1)[1] != held_out
+    assert half[1] == [q for q in held_out if q in set(questions[:100])]
 
 
 def test_an_article_is_never_in_both_parts(write):
@@ -166,10 +152,8 @@ def test_an_article_is_never_in_both_parts(write):
 
 def test_all_or_nothing_can_be_held_out(write):
     questions = read_questions(write(articles(20)))
-    assert split_by_title(questions, 0.0) == (questions, ())
-    assert split_by_title(questions, 1.0) == ((), questions)
-    with pytest.raises(ConfigError, match="held_out must be between 0 and 1, got 1.5"):
-        split_by_title(questions, 1.5)
+    assert split_by_title(questions, 0.0) == (list(questions), [])
+    assert split_by_title(questions, 1.0) == ([], list(questions))
 
 
 def test_the_words_of_an_answer_are_found_wherever_they_stand(write):
