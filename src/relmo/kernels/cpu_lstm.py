@@ -16,7 +16,7 @@ from torch import Tensor
 
 from relmo.kernels.cpu_products import Product
 from relmo.kernels.packing import blocks_of
-from relmo.kernels.reference import FORGET_BIAS
+from relmo.kernels.reference import FORGET_BIAS, Clips
 
 BLOCK_ROWS = 256
 """Tokens whose inputs are multiplied at once: their gates stay in the cache until they are used."""
@@ -30,8 +30,7 @@ class PackedLstm:
         recurrent: product of the recurrent weight (4H, P).
         bias: (4H,), without the forget gate's 1.0.
         projection: product of the projection (P, H), or None.
-        cell_clip: bound on the cell, or None.
-        output_clip: bound on the projected output, or None.
+        clips: bounds on cell and output.
     """
 
     def __init__(
@@ -41,14 +40,13 @@ class PackedLstm:
         recurrent: Product,
         bias: Tensor,
         projection: Product | None,
-        cell_clip: float | None,
-        output_clip: float | None,
+        clips: Clips,
     ) -> None:
         self.input, self.recurrent, self.projection = input_product, recurrent, projection
         H = len(bias) // 4
         self.bias = bias.clone()  # (4H,)
         self.bias[H : 2 * H] += FORGET_BIAS
-        self.cell_clip, self.output_clip = cell_clip, output_clip
+        self.clips = clips
 
     def read(
         self, x: Tensor, alive: Sequence[int], h: Tensor, c: Tensor
@@ -83,10 +81,11 @@ class PackedLstm:
         i, f, g, o = gates.chunk(4, 1)  # each (n, H)
         gates[:, : 2 * c.shape[1]].sigmoid_()  # i and f
         c.mul_(f).addcmul_(i, g.tanh_())
-        if self.cell_clip is not None:
-            c.clamp_(-self.cell_clip, self.cell_clip)
+        if self.clips.cell is not None:
+            c.clamp_(-self.clips.cell, self.clips.cell)
         squashed = torch.tanh(c).mul_(o.sigmoid_())  # (n, H)
         if self.projection is None:
             return squashed
         out = self.projection(squashed)  # (n, P)
-        return out if self.output_clip is None else out.clamp_(-self.output_clip, self.output_clip)
+        bound = self.clips.output
+        return out if bound is None else out.clamp_(-bound, bound)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from relmo.kernels import reference
-from relmo.kernels.reference import LstmWeights
+from relmo.kernels.reference import Clips, LstmWeights
 
 Others = ParamSpec("Others")
 Result = TypeVar("Result")
@@ -58,15 +58,14 @@ def paired_lstm(
     h: Tensor,
     c: Tensor,
     weights: LstmWeights,
-    cell_clip: float | None,
-    output_clip: float | None,
+    clips: Clips,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Both directions of one layer, all steps: see `reference.paired_lstm`."""
     if has_triton(x) and weights.projection is not None:
         from relmo.kernels import triton_lstm
 
-        return triton_lstm.paired_lstm(x, h, c, weights, cell_clip, output_clip)
-    return reference.paired_lstm(x, h, c, weights, cell_clip, output_clip)
+        return triton_lstm.paired_lstm(x, h, c, weights, clips)
+    return reference.paired_lstm(x, h, c, weights, clips)
 
 
 def to_device(values: NDArray[np.generic] | Tensor, device: torch.device) -> Tensor:

@@ -32,6 +32,13 @@ class LstmWeights(NamedTuple):
     projection: Tensor | None  # (P, H); None where P = H and the cell's output is used as it is
 
 
+class Clips(NamedTuple):
+    """Bounds on absolute values in an LSTM layer; None sets no bound."""
+
+    cell: float | None = None
+    output: float | None = None  # after the projection
+
+
 def char_convolutions(
     letters: Tensor, filters: Sequence[tuple[Tensor, Tensor]], activation: str
 ) -> Tensor:
@@ -57,8 +64,7 @@ def projected_lstm(
     h: Tensor,
     c: Tensor,
     weights: LstmWeights,
-    cell_clip: float | None = None,
-    output_clip: float | None = None,
+    clips: Clips,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Read each row from its first token to its last.
 
@@ -68,8 +74,7 @@ def projected_lstm(
         h: (B, P) output before the first token.
         c: (B, H) cell before the first token.
         weights: of this layer.
-        cell_clip: bound on the cell, or None.
-        output_clip: bound on the projected output, or None.
+        clips: of this layer.
 
     Returns:
         Outputs (B, T, P), zero past a row's end, and h (B, P) and c (B, H) after its last token.
@@ -84,7 +89,7 @@ def projected_lstm(
             block = inputs[:, t : t + BLOCK]  # (B, up to BLOCK, I): bounds the memory of the gates
             from_inputs = linear_alike(block, weights.input, bias)  # (B, up to BLOCK, 4H)
         gates = from_inputs[:, t % BLOCK] + F.linear(h, weights.recurrent)  # (B, 4H)
-        new_h, new_c = lstm_cell(gates, c, weights.projection, cell_clip, output_clip)
+        new_h, new_c = lstm_cell(gates, c, weights.projection, clips)
         here = is_there[:, t].unsqueeze(1)  # (B, 1)
         h = torch.where(here, new_h, h)  # (B, P)
         c = torch.where(here, new_c, c)  # (B, H)
@@ -98,19 +103,18 @@ def lstm_cell(
     gates: Tensor,
     c: Tensor,
     projection: Tensor | None,
-    cell_clip: float | None,
-    output_clip: float | None,
+    clips: Clips,
 ) -> tuple[Tensor, Tensor]:
     """One step from the sums of all gates (B, 4H) and the cell (B, H) to the next h and c."""
     i, f, g, o = gates.chunk(4, -1)  # each (B, H)
     c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
-    if cell_clip is not None:
-        c = c.clamp(-cell_clip, cell_clip)
+    if clips.cell is not None:
+        c = c.clamp(-clips.cell, clips.cell)
     h = torch.sigmoid(o) * torch.tanh(c)  # (B, H)
     if projection is not None:
         h = F.linear(h, projection)  # (B, P)
-        if output_clip is not None:  # TensorFlow's cell clips a projected output only
-            h = h.clamp(-output_clip, output_clip)
+        if clips.output is not None:  # TensorFlow's cell clips a projected output only
+            h = h.clamp(-clips.output, clips.output)
     return h, c
 
 
@@ -127,8 +131,7 @@ def paired_lstm(
     h: Tensor,
     c: Tensor,
     weights: LstmWeights,
-    cell_clip: float | None = None,
-    output_clip: float | None = None,
+    clips: Clips,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Both directions of one layer, each reading its own tokens from the first step to the last.
 
@@ -138,8 +141,7 @@ def paired_lstm(
         c: (2, B, H) cell before the first step.
         weights: stacked, (2, 4H, I), (2, 4H, P), (2, 4H), (2, P, H); the bias with the forget
             gate's 1.0 already in it.
-        cell_clip: bound on the cell, or None.
-        output_clip: bound on the projected output, or None.
+        clips: of this layer.
 
     Returns:
         Outputs (2, T, B, P), and h and c after the last step. State is cut off from gradients.
@@ -152,7 +154,7 @@ def paired_lstm(
         steps = []
         for t in range(x.shape[1]):
             gates = sums[t] + F.linear(h_now, weights.recurrent[d])  # (B, 4H)
-            h_now, c_now = lstm_cell(gates, c_now, projection, cell_clip, output_clip)
+            h_now, c_now = lstm_cell(gates, c_now, projection, clips)
             steps.append(h_now)
         outputs.append(torch.stack(steps))  # (T, B, P)
         hs.append(h_now.detach())

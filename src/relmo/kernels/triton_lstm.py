@@ -23,7 +23,7 @@ from torch.autograd.function import once_differentiable
 from relmo.errors import ConfigError
 from relmo.kernels.device import on_its_device
 from relmo.kernels.packing import StepRows
-from relmo.kernels.reference import LstmWeights
+from relmo.kernels.reference import Clips, LstmWeights
 
 BLOCK = 1024
 PIECES, MANY_ROWS = 32, 256
@@ -36,31 +36,18 @@ def paired_lstm(
     h: Tensor,
     c: Tensor,
     weights: LstmWeights,
-    cell_clip: float | None = None,
-    output_clip: float | None = None,
+    clips: Clips,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Read all steps of both directions.
+    """Both directions of one layer, all steps: see `reference.paired_lstm`.
 
-    Args:
-        x: (2, T, B, P), each direction in its own reading order.
-        h: (2, B, P) output before the first step.
-        c: (2, B, H) cell before the first step, float32.
-        weights: stacked: input and recurrent (2, 4H, P), bias (2, 4H) with the forget gate's 1.0
-            in it, projection (2, P, H).
-        cell_clip: bound on the cell, or None.
-        output_clip: bound on the projected output, or None.
-
-    Returns:
-        Outputs (2, T, B, P), and h (2, B, P) and c (2, B, H) after the last step. No gradient flows
-        into or out of the state: truncated back-propagation cuts there. Nor does any flow through
-        a value at its clip.
+    The cell c is float32. No gradient flows into or out of the state: truncated back-propagation
+    cuts there. Nor does any flow through a value at its clip.
     """
     if weights.projection is None:
         raise ConfigError("this kernel is for an LSTM with a projection; use the reference")
     outputs, last_h, last_c = _PairedLstm.apply(  # type: ignore[no-untyped-call]
-        x, h, c, weights.input, weights.recurrent, weights.bias, weights.projection,
-        cell_clip, output_clip,
-    )  # fmt: skip
+        x, h, c, weights.input, weights.recurrent, weights.bias, weights.projection, clips
+    )
     return outputs, last_h, last_c
 
 
@@ -89,8 +76,7 @@ def read_packed(
     h: Tensor,
     c: Tensor,
     weights: JoinedWeights,
-    cell_clip: float | None = None,
-    output_clip: float | None = None,
+    clips: Clips,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Read without gradients: tokens without padding, step after step, longest sentence first.
 
@@ -104,8 +90,7 @@ def read_packed(
         h: (2, B, P) and
         c: (2, B, H), float32, before the first step.
         weights: of both directions.
-        cell_clip: bound on the cell, or None.
-        output_clip: bound on the projected output, or None.
+        clips: of this layer.
 
     Returns:
         Outputs (2, S, P), and h and c after each sentence's last token.
@@ -121,11 +106,11 @@ def read_packed(
     for n, first, after in plan.steps:
         gate, squashed = gates.narrow(1, 0, n), m.narrow(1, 0, n)  # (2, n, ·)
         torch.bmm(both.narrow(1, first, n), to_gates, out=gate)
-        step_forward(gate, c, c, squashed, cell_clip, weights.bias)
+        step_forward(gate, c, c, squashed, clips.cell, weights.bias)
         output = before.narrow(1, after, n)  # (2, n, P)
         torch.bmm(squashed, to_output, out=output)
-        if output_clip is not None:
-            output.clamp_(-output_clip, output_clip)
+        if clips.output is not None:
+            output.clamp_(-clips.output, clips.output)
     y = before[:, most:]  # (2, S, P)
     h[:, :most] = y[:, plan.last]
     return y, h, c
@@ -142,8 +127,7 @@ class _PairedLstm(torch.autograd.Function):
         w_recurrent: Tensor,
         bias: Tensor,
         w_projection: Tensor,
-        cell_clip: float | None,
-        output_clip: float | None,
+        clips: Clips,
     ) -> tuple[Tensor, Tensor, Tensor]:
         _, T, B, P = x.shape
         H = w_projection.shape[2]
@@ -156,12 +140,12 @@ class _PairedLstm(torch.autograd.Function):
         for t in range(T):
             gate = gates[:, t]  # (2, B, 4H), the sums; activations are made again going back
             gate.baddbmm_(hs[:, t], w_recurrent.mT)  # in place: `out=` would copy it first
-            step_forward(gate, cs[:, t], cs[:, t + 1], ms[:, t], cell_clip)
+            step_forward(gate, cs[:, t], cs[:, t + 1], ms[:, t], clips.cell)
             torch.bmm(ms[:, t], w_projection.mT, out=hs[:, t + 1])
-            if output_clip is not None:
-                hs[:, t + 1].clamp_(-output_clip, output_clip)
+            if clips.output is not None:
+                hs[:, t + 1].clamp_(-clips.output, clips.output)
         ctx.save_for_backward(x, gates, hs, cs, ms, w_input, w_recurrent, w_projection)
-        ctx.clips = cell_clip, output_clip
+        ctx.clips = clips
         ctx.is_spent = False
         last_h, last_c = hs[:, T].clone(), cs[:, T].clone()
         ctx.mark_non_differentiable(last_h, last_c)
@@ -174,7 +158,7 @@ class _PairedLstm(torch.autograd.Function):
             raise RuntimeError("this LSTM's backward pass runs once; it overwrites its memory")
         ctx.is_spent = True
         x, gates, hs, cs, ms, w_input, w_recurrent, w_projection = ctx.saved_tensors
-        cell_clip, output_clip = ctx.clips
+        clips = ctx.clips
         _, T, B, P = x.shape
         H = ms.shape[-1]
         d_hs = d_outputs.clone(memory_format=torch.contiguous_format)  # (2, T, B, P)
@@ -185,17 +169,17 @@ class _PairedLstm(torch.autograd.Function):
             d_h = d_hs[:, t]
             if t < T - 1:
                 add_product(d_h, d_gates[:, t + 1], w_recurrent)
-            if output_clip is not None:
-                d_h.mul_(hs[:, t + 1].abs() < output_clip)
+            if clips.output is not None:
+                d_h.mul_(hs[:, t + 1].abs() < clips.output)
             torch.bmm(d_h, w_projection, out=d_m)
-            step_backward(d_gates[:, t], cs[:, t], cs[:, t + 1], d_m, d_c, cell_clip)
+            step_backward(d_gates[:, t], cs[:, t], cs[:, t + 1], d_m, d_c, clips.cell)
         flat = d_gates.view(2, T * B, 4 * H)
         d_x = torch.bmm(flat, w_input).view_as(x)
         d_w_input = torch.bmm(flat.mT, x.reshape(2, T * B, P))
         d_w_recurrent = torch.bmm(flat.mT, hs[:, :T].reshape(2, T * B, P))
         d_bias = flat.sum(1, dtype=torch.float32).to(x.dtype)
         d_w_projection = torch.bmm(d_hs.view(2, T * B, P).mT, ms.view(2, T * B, H))
-        return d_x, None, None, d_w_input, d_w_recurrent, d_bias, d_w_projection, None, None
+        return d_x, None, None, d_w_input, d_w_recurrent, d_bias, d_w_projection, None
 
 
 def add_product(sums: Tensor, x: Tensor, weight: Tensor) -> None:

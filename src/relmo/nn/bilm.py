@@ -203,9 +203,8 @@ class LstmLayer(nn.Module):
         self, inputs: Tensor, lengths: Tensor, h: Tensor, c: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Read (B, T, P) from state (B, P), (B, H); return outputs (B, T, P), state after."""
-        return reference.projected_lstm(
-            inputs, lengths, h, c, self.weights, self.config.cell_clip, self.config.output_clip
-        )
+        clips = reference.Clips(self.config.cell_clip, self.config.output_clip)
+        return reference.projected_lstm(inputs, lengths, h, c, self.weights, clips)
 
 
 class LstmStack(nn.Module):
@@ -250,8 +249,8 @@ def read_windows(
     def layer(depth: int, x: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         weights = stack_weights(forward_lstm.layer(depth), backward_lstm.layer(depth), x.dtype)
         inputs = F.dropout(x, dropout) if dropout else x
-        clips = config.cell_clip, config.output_clip
-        y, h, c = paired_lstm(inputs, h.to(x.dtype), c, weights, *clips)
+        clips = reference.Clips(config.cell_clip, config.output_clip)
+        y, h, c = paired_lstm(inputs, h.to(x.dtype), c, weights, clips)
         return y, h.to(c.dtype), c
 
     outputs, after = run_stack(layer, x, stack_directions(state), config)

@@ -16,6 +16,7 @@ from relmo.kernels.char_cnn import LetterTables
 from relmo.kernels.cpu_lstm import PackedLstm
 from relmo.kernels.cpu_products import Precision, Product, make_product
 from relmo.kernels.packing import Packing
+from relmo.kernels.reference import Clips
 from relmo.nn.bilm import BiLM, LstmStack, Outputs, run_stack
 from relmo.nn.token_layers import CharCnn, Highway, Linear
 from relmo.runtime.host import one_thread, release_pages, run_both, trim_memory
@@ -143,8 +144,7 @@ def _pack_stack(stack: LstmStack, precision: Precision) -> list[PackedLstm]:
                 recurrent=pack_weight(layer.recurrent_weight, precision),
                 bias=layer.bias.detach(),
                 projection=None if projection is None else pack_weight(projection, precision),
-                cell_clip=config.cell_clip,
-                output_clip=config.output_clip,
+                clips=Clips(config.cell_clip, config.output_clip),
             )
         )
     return found

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from relmo.kernels.device import to_device
 from relmo.kernels.packing import Packing, StepRows, plan_step_rows
+from relmo.kernels.reference import Clips
 from relmo.nn.bilm import (
     BiLM,
     Outputs,
@@ -48,11 +49,11 @@ class GpuEngine:
         order, back = (to_device(each, device) for each in orders)  # each (B,)
         steps, inputs, last = plan_step_rows(packing.alive)
         plan = StepRows(steps, to_device(inputs, device), to_device(last, device))
-        clips = config.cell_clip, config.output_clip
+        clips = Clips(config.cell_clip, config.output_clip)
 
         def layer(depth: int, x: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor, Tensor]:
             h, c = h[:, order].to(self.dtype), c[:, order]  # (2, B, P), (2, B, H)
-            y, h, c = read_packed(x, plan, h, c, self._layers[depth], *clips)
+            y, h, c = read_packed(x, plan, h, c, self._layers[depth], clips)
             return y, h[:, back].float(), c[:, back]
 
         before = stack_directions(state)

@@ -9,7 +9,7 @@ from relmo.kernels import cpu_lstm
 from relmo.kernels.cpu_lstm import PackedLstm
 from relmo.kernels.cpu_products import make_product
 from relmo.kernels.packing import pack
-from relmo.kernels.reference import LstmWeights, projected_lstm
+from relmo.kernels.reference import Clips, LstmWeights, projected_lstm
 
 P, H = 5, 11
 ATOL = 1e-5
@@ -45,8 +45,7 @@ def packed(
         recurrent=make_product(weights.recurrent, precision),
         bias=weights.bias,
         projection=None if projection is None else make_product(projection, precision),
-        cell_clip=clips[0],
-        output_clip=clips[1],
+        clips=Clips(*clips),
     )
 
 
@@ -82,7 +81,9 @@ def both(
     weights = weights_of(projected)
     x, h, c = inputs_of(lengths, max(lengths, default=0), H if projected else P)
     found = read_packed(packed(weights, clips, "float32"), x, lengths, h, c)
-    wanted = projected_lstm(x, torch.tensor(lengths, dtype=torch.long), h, c, weights, *clips)
+    wanted = projected_lstm(
+        x, torch.tensor(lengths, dtype=torch.long), h, c, weights, Clips(*clips)
+    )
     return found, wanted
 
 
@@ -145,7 +146,7 @@ def test_coarser_products_stay_near(precision, atol):
     weights = weights_of(True)
     x, h, c = inputs_of(MIXED, 12, H)
     found = read_packed(packed(weights, (3.0, 3.0), precision), x, MIXED, h, c)
-    wanted = projected_lstm(x, torch.tensor(MIXED), h, c, weights, 3.0, 3.0)
+    wanted = projected_lstm(x, torch.tensor(MIXED), h, c, weights, Clips(3.0, 3.0))
     for one, other in zip(found, wanted, strict=True):
         error = (one - other).square().mean().sqrt() / other.square().mean().sqrt()
         assert 0 < error < atol

@@ -18,7 +18,7 @@ import relmo
 from relmo.config import ElmoConfig, LstmConfig, WordTableConfig
 from relmo.errors import ConfigError
 from relmo.kernels import reference
-from relmo.kernels.reference import LstmWeights
+from relmo.kernels.reference import Clips, LstmWeights
 from relmo.nn.bilm import BiLM, initialize, read_sentences
 from relmo.nn.blocks import encoder
 from relmo.nn.blocks.crf import NEVER, plain_log_sum
@@ -245,10 +245,10 @@ def lstm_errors(T, B, P, H, cell_clip, output_clip, layout, device, dtype):
     from relmo.kernels import triton_lstm
 
     x, h, c, weights = lstm_inputs(T, B, P, H, layout, device, dtype)
-    found = triton_lstm.paired_lstm(x, h, c, weights, cell_clip, output_clip)
+    found = triton_lstm.paired_lstm(x, h, c, weights, Clips(cell_clip, output_clip))
     exact = [tensor.detach().float().requires_grad_() for tensor in (x, *weights)]
     wanted = reference.paired_lstm(
-        exact[0], h.float(), c, LstmWeights(*exact[1:]), cell_clip, output_clip
+        exact[0], h.float(), c, LstmWeights(*exact[1:]), Clips(cell_clip, output_clip)
     )
     for values, clip in ((wanted[2], cell_clip), (wanted[0], output_clip)):
         if clip is not None and clip < 1:
@@ -410,15 +410,15 @@ def refusals() -> dict[str, str]:
     x, h, c, weights = lstm_inputs(2, 1, 2, 3, "plain", "cpu", torch.float32)
 
     def without_projection():
-        paired_lstm(x, h, c, weights._replace(projection=None))
+        paired_lstm(x, h, c, weights._replace(projection=None), Clips())
 
     def backward_twice():
-        total = paired_lstm(x, h, c, weights)[0].sum()
+        total = paired_lstm(x, h, c, weights, Clips())[0].sum()
         for _ in range(2):
             total.backward(retain_graph=True)
 
     def gradient_of_the_lstms_gradient():
-        total = paired_lstm(x, h, c, weights)[0].sum()
+        total = paired_lstm(x, h, c, weights, Clips())[0].sum()
         torch.autograd.grad(total, x, create_graph=True)[0].sum().backward()
 
     def gradient_of_the_softmaxs_gradient():

@@ -51,7 +51,7 @@ def test_clips_bound_the_cell_and_the_output():
 
 def test_an_output_without_projection_is_not_clipped():
     gates = torch.full((1, 8), 50.0)
-    h, _ = reference.lstm_cell(gates, torch.zeros(1, 2), None, None, output_clip=0.01)
+    h, _ = reference.lstm_cell(gates, torch.zeros(1, 2), None, reference.Clips(output=0.01))
     assert h.min() > 0.5
 
 
