@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -33,4 +34,4 @@ def convert(
     report = convert_model(source, target, to, shard_mb, storage)  # type: ignore[arg-type]
     for loss in report.lost:
         note(loss)
-    say(report.to_dict(), as_json)
+    say(asdict(report), as_json)

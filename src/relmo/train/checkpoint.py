@@ -18,11 +18,12 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from relmo.errors import WeightError
 from relmo.files import replacing_folder
+from relmo.weights.safetensors_files import write_tensors
 from relmo.weights.tensors import check_names, check_shape
 
 KEEP = 2
@@ -112,23 +113,12 @@ def has_checkpoint(folder: Path) -> bool:
     return bool(_checkpoints(folder))
 
 
-def write_tensors(
-    path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str] | None = None
-) -> None:
-    """Write tensors of any device to a safetensors file."""
-    whole = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    try:
-        save_file(whole, path, metadata)
-    except SafetensorError as error:  # how safetensors reports a full disk
-        raise OSError(str(error)) from error
-
-
 def load_weights(model: nn.Module, found: dict[str, Tensor], where: Path, hint: str) -> None:
     """Load weights into a model; WeightError names the tensor that does not belong to it."""
     wanted = model.state_dict()
     check_names(set(found), set(wanted), where, hint)
     for name, tensor in wanted.items():
-        check_shape(where, name, tuple(found[name].shape), tuple(tensor.shape), hint)
+        check_shape(where, name, found[name].shape, tensor.shape, hint)
     model.load_state_dict(found, strict=True)
 
 

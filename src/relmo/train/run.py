@@ -31,8 +31,9 @@ from torch import nn
 import relmo
 from relmo.errors import ConfigError, WeightError
 from relmo.files import explain, make_folder, read_json, replacing, write_json
-from relmo.train.checkpoint import Best, has_checkpoint, load_weights, write_tensors
+from relmo.train.checkpoint import Best, has_checkpoint, load_weights
 from relmo.train.distributed import World
+from relmo.weights.safetensors_files import write_tensors
 
 OTHER_RUN = "the file belongs to another run: train again in an empty folder"
 FLUSH_SECONDS = 30
