@@ -117,9 +117,9 @@ def _files_of(pattern: str | Path) -> list[Path]:
     names = [pattern] if is_path else glob.glob(str(pattern), recursive=True)  # noqa: PTH207
     files: list[Path] = []
     for path in map(Path, names):
-        below = [p for p in path.rglob("*") if p.is_file()] if path.is_dir() else []
-        files += [p for p in below if "/." not in f"/{p.relative_to(path).as_posix()}"]
-        files += [path] if path.is_file() else []
+        below = path.rglob("*") if path.is_dir() else ()
+        visible = [p for p in below if "/." not in f"/{p.relative_to(path).as_posix()}"]
+        files += [p for p in (path, *visible) if p.is_file()]
     return files
 
 

@@ -82,7 +82,7 @@ def save_checkpoint(
             "bytes": (place / "tensors.safetensors").stat().st_size,
         }
         (place / "state.json").write_text(json.dumps(state), encoding="utf-8")
-    for old in [*_checkpoints(folder)[:-KEEP], *folder.glob("step-*.tmp")]:
+    for old in [*find_checkpoints(folder)[:-KEEP], *folder.glob("step-*.tmp")]:
         shutil.rmtree(old, ignore_errors=True)
 
 
@@ -90,7 +90,7 @@ def load_checkpoint(
     folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer
 ) -> tuple[Progress, dict[str, Tensor]] | None:
     """Load the last complete checkpoint; None if there is none."""
-    for place in reversed(_checkpoints(folder)):
+    for place in reversed(find_checkpoints(folder)):
         try:
             state = json.loads((place / "state.json").read_text(encoding="utf-8"))
             if (place / "tensors.safetensors").stat().st_size != state["bytes"]:
@@ -108,11 +108,6 @@ def load_checkpoint(
     return None
 
 
-def has_checkpoint(folder: Path) -> bool:
-    """Whether there is a checkpoint to resume from."""
-    return bool(_checkpoints(folder))
-
-
 def load_weights(model: nn.Module, found: dict[str, Tensor], where: Path, hint: str) -> None:
     """Load weights into a model; WeightError names the tensor that does not belong to it."""
     wanted = model.state_dict()
@@ -122,7 +117,8 @@ def load_weights(model: nn.Module, found: dict[str, Tensor], where: Path, hint: 
     model.load_state_dict(found, strict=True)
 
 
-def _checkpoints(folder: Path) -> list[Path]:
+def find_checkpoints(folder: Path) -> list[Path]:
+    """The folders of the checkpoints, oldest first."""
     return sorted(p for p in folder.glob("step-*") if p.is_dir() and p.suffix != ".tmp")
 
 
@@ -139,10 +135,9 @@ def _restore_optimizer(
         state.setdefault(int(index), {})[name] = value
     weights = [p for group in optimizer.param_groups for p in group["params"]]
     for place, values in state.items():
-        shapes = {tuple(v.shape) for v in values.values() if isinstance(v, Tensor) and v.ndim}
-        if place >= len(weights) or not shapes <= {tuple(weights[place].shape)}:
-            raise WeightError(
-                "the checkpoint belongs to an optimizer of other weights; start again"
-            )
+        shapes = {v.shape for v in values.values() if isinstance(v, Tensor) and v.ndim}
+        if place >= len(weights) or not shapes <= {weights[place].shape}:
+            what = "the checkpoint belongs to an optimizer of other weights"
+            raise WeightError(f"{what}; start again")
     groups = optimizer.state_dict()["param_groups"]
     optimizer.load_state_dict({"state": state, "param_groups": groups})

@@ -359,13 +359,6 @@ def test_scores_are_kept_as_json(tmp_path):
     assert json.loads(json.loads(header[8 : 8 + size])["__metadata__"]["best"])["step"] == 7
 
 
-def test_weights_of_an_earlier_run_can_be_dropped(tmp_path):
-    Run(tmp_path).drop_best()
-    Run(tmp_path).save_best(model(), BEST)
-    Run(tmp_path).drop_best()
-    assert list(tmp_path.iterdir()) == []
-
-
 # ── records ─────────────────────────────────────────────────────────────────────────────────────
 
 FACTS = {"task": "lm", "results": {"mean": 3.25, "bad": float("inf")}, "filters": ((1, 2), (3, 4))}
