@@ -17,7 +17,7 @@ import types
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, partial
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from relmo.errors import ConfigError
@@ -93,11 +93,7 @@ class Settings:
 
 
 _WRONG = object()
-
-
-@cache
-def _hints(kind: type) -> dict[str, Any]:
-    return get_type_hints(kind, include_extras=True)
+_hints = cache(partial(get_type_hints, include_extras=True))
 
 
 def _checked(value: Any, hint: Any) -> Any:  # noqa: ANN401 - any setting

@@ -29,7 +29,7 @@ from relmo.weights.tensors import check_names, check_shape
 KEEP = 2
 """Checkpoints kept."""
 ADVICE = "free some space, then resume from the previous checkpoint, which is complete"
-OTHER_MODEL = "the checkpoint belongs to another model or recipe; resume with the original one"
+OTHER_MODEL = "the checkpoint is of another model or recipe: resume with the one it started with"
 
 
 @dataclass(frozen=True)

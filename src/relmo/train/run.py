@@ -36,7 +36,6 @@ from relmo.train.distributed import World
 from relmo.weights.safetensors_files import write_tensors
 
 OTHER_RUN = "the file belongs to another run: train again in an empty folder"
-FLUSH_SECONDS = 30
 
 
 class Run:
@@ -177,7 +176,7 @@ class TensorBoard:
         with suppress(Exception):  # not installed, or broken
             from torch.utils.tensorboard import SummaryWriter
 
-            self._writer = SummaryWriter(str(folder), purge_step=step + 1, flush_secs=FLUSH_SECONDS)
+            self._writer = SummaryWriter(str(folder), purge_step=step + 1, flush_secs=30)
 
     def write(self, line: Mapping[str, Any]) -> None:
         """Add the numbers of a line of metrics at its `step`."""
