@@ -14,17 +14,17 @@ import argparse
 import dataclasses
 import json
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from relmo.config import ElmoConfig
+from relmo.config import ElmoConfig, Start
 from relmo.elmo import Elmo
 from relmo.errors import ConfigError, RelmoError, exit_code, need_extra
 from relmo.files import read_json, replacing, write_json
 from relmo.train.run import read_record
 from relmo.weights.find import PACKAGES, describe_folder
-from relmo.weights.model_card import Release, Source, model_card
+from relmo.weights.model_card import CardExtras, model_card, table
 from relmo.weights.native import CARD, read_config, replacing_model
 
 LICENCE = "CC-BY-SA-4.0"
@@ -36,27 +36,27 @@ RECORDED = (
 )  # fmt: skip
 """Keys of run.json that are copied to config.json, besides the recipe."""
 SOURCES = (
-    Source(
-        name="English Wikipedia, articles of 2014–15",
-        url="https://en.wikipedia.org",
-        terms="[CC BY-SA 3.0](https://creativecommons.org/licenses/by-sa/3.0/)",
+    (
+        "[English Wikipedia, articles of 2014–15](https://en.wikipedia.org)",
+        "[CC BY-SA 3.0](https://creativecommons.org/licenses/by-sa/3.0/)",
     ),
-    Source(
-        name="English Wikinews",
-        url="https://en.wikinews.org",
-        terms="[CC BY 2.5](https://creativecommons.org/licenses/by/2.5/)",
+    (
+        "[English Wikinews](https://en.wikinews.org)",
+        "[CC BY 2.5](https://creativecommons.org/licenses/by/2.5/)",
     ),
-    Source(
-        name="Project Gutenberg, pieces of books",
-        url="https://www.gutenberg.org",
-        terms="public domain in the United States",
+    (
+        "[Project Gutenberg, pieces of books](https://www.gutenberg.org)",
+        "public domain in the United States",
     ),
 )
+"""(text, terms) of each source of the training text."""
 LIMITS = (
     "English alone. It is cased: `Bank` and `bank` are two words.",
     "Its text is an encyclopedia of 2014–15, news, most of it of 2005–08, and old books, which "
     "carry the views of their time. Later names and events are new to it.",
 )
+PERPLEXITY_COLUMNS = "text", "start", "forward", "backward", "mean", "tokens", "unknown"
+COST_COLUMNS = "mean in float32", "cost"
 
 
 def release(
@@ -72,19 +72,18 @@ def release(
     record, config = read_record(run / "run.json"), read_config(model).config
     measured, sense_test = read_json(measures), read_json(senses)
     check_belongs(config, record, measured, sense_test, model)
-    about = make_about(
-        config.name, measured, sense_test, None if held_out is None else read_json(held_out)
-    )
+    near_duplicates = None if held_out is None else read_json(held_out)
     points = read_curve(run / "metrics.jsonl", record)
 
     training = {"recipe": recipe_of(record), **{key: record[key] for key in RECORDED}}
     config = dataclasses.replace(config, licence=LICENCE, training=training)
+    extras = card_extras(config, measured["texts"], sense_test, near_duplicates)
     copy_model(model, output, config)
     shutil.copyfile(LICENCE_FILE, output / "LICENSE")
     with replacing(output / CURVE) as temporary:
         draw_curve(points, temporary)
     with replacing(output / CARD) as temporary:
-        temporary.write_text(card_of(output, config, about), encoding="utf-8")
+        temporary.write_text(card_of(output, config, extras), encoding="utf-8")
     check_files(output)
 
 
@@ -130,34 +129,129 @@ def copy_model(model: Path, output: Path, config: ElmoConfig) -> None:
         write_json(stage / "config.json", {**config.to_dict(), **about})
 
 
-def make_about(
-    name: str,
-    measures: Mapping[str, Any],
+# ── the card ─────────────────────────────────────────────────────────────────────────────────
+
+
+def card_extras(
+    config: ElmoConfig,
+    texts: Mapping[str, Any],
     senses: Mapping[str, Any],
-    held_out: Mapping[str, Any] | None,
-) -> Release:
+    near_duplicates: Mapping[str, Any] | None,
+) -> CardExtras:
     """What the model card says beyond the model's own files."""
     install = "It comes with relmo."
-    if name in PACKAGES:
-        install = f"In a clone of relmo: `pip install {PACKAGES[name]}`."
-    return Release(
-        language="en",
+    if config.name in PACKAGES:
+        install = f"In a clone of relmo: `pip install {PACKAGES[config.name]}`."
+    return CardExtras(
+        front_matter=["language: en"],
+        name=config.name,
         install=install,
-        sources=SOURCES,
-        texts=measures["texts"],
-        senses=senses,
-        held_out=held_out,
-        curve=CURVE,
+        before_training=data_section(config, near_duplicates),
+        after_training=measured_sections(texts, senses),
         limits=LIMITS,
+        start_cost=start_cost(texts, config.start) if config.has_start_state else "",
     )
 
 
-def card_of(output: Path, config: ElmoConfig, about: Release) -> str:
+def card_of(output: Path, config: ElmoConfig, extras: CardExtras) -> str:
     """The card of the model in the folder `output`."""
     num_words = config.training["vocabulary"]["words"]
     native = read_config(output)
     num_bytes = sum(facts["bytes"] for facts in native.files.values())
-    return model_card(config, num_words, native.storage, num_bytes, about)
+    return model_card(config, num_words, native.storage, num_bytes, extras)
+
+
+def data_section(config: ElmoConfig, near_duplicates: Mapping[str, Any] | None) -> list[str]:
+    """The sources and their terms, and the text that was held out."""
+    data = config.training.get("data", {})
+    tokens, documents = data.get("tokens", {}), data.get("documents", {})
+    held_out = (
+        f"Trained on {tokens.get('train', 0):,} tokens of {documents.get('train', 0):,} documents. "
+        f"{documents.get('held_out', 0):,} documents ({tokens.get('held_out', 0):,} tokens) were "
+        f"held out: {data.get('held_out', 0):.2%} of all, chosen by a hash of their text and the "
+        f"seed {data.get('seed', 0)} (`relmo.tasks.lm.token_cache.is_held_out`). "
+        f"Sentence boundaries count as tokens."
+    )
+    copies = ""
+    if near_duplicates is not None:
+        dropped = [
+            f"{counts['dropped']:,} of {counts['documents']:,} in {text}"
+            for text, counts in near_duplicates["corpora"].items()
+        ]
+        copies = (
+            f"Held-out documents that also occur in the training text (more than "
+            f"{near_duplicates['max_copied']:.0%} of their eight-word sequences) were excluded: "
+            f"{', '.join(dropped)}."
+        )
+    note = f"The weights are licensed under {config.licence}; the file LICENSE names the sources."
+    return ["## Data", table(("text", "terms"), SOURCES), held_out, copies, note]
+
+
+def measured_sections(texts: Mapping[str, Any], senses: Mapping[str, Any]) -> list[str]:
+    """The curve, perplexities and senses.
+
+    Args:
+        texts: Per text `perplexity` {storage: {start: scores}} and `cosine` [{mean, minimum}], as
+            measure_model.py writes them.
+        senses: `num_triples` and `percent` {reading: value}, as sense_test.py writes them.
+    """
+    return [
+        f"![Held-out perplexity over tokens seen]({CURVE})",
+        "## Perplexity",
+        "On held-out text, with the full softmax, of the model as stored here; words outside the "
+        "vocabulary count as `<UNK>`. State is carried through a document, or each sentence starts "
+        "from the stored state or from zero. Perplexities are comparable only for the same text "
+        "and vocabulary.",
+        *perplexity_tables(texts),
+        "## Senses",
+        f"{senses['num_triples']:,} times, an ambiguous word occurs in two sentences with "
+        f"the same sense and in one with another. Accuracy is how often the vectors of the same "
+        f"sense are closer. Vectors without context score 50%.",
+        table(
+            ("layer", "accuracy (%)"),
+            [(name, f"{value:.1f}") for name, value in senses["percent"].items()],
+        ),
+    ]
+
+
+def perplexity_tables(texts: Mapping[str, Any]) -> list[str]:
+    """Tables for the model as stored and, if that was measured, for the cost of 8 bits."""
+    has_cost = all("float32" in found["perplexity"] for found in texts.values())
+    rows = perplexity_rows(texts, has_cost)
+    if not has_cost:
+        return [table(PERPLEXITY_COLUMNS, rows)]
+    cosines = [
+        (text, str(number), f"{layer['mean']:.5f}", f"{layer['minimum']:.5f}")
+        for text, found in texts.items()
+        for number, layer in enumerate(found["cosine"])
+    ]
+    return [
+        "The last columns show the cost of 8-bit storage.",
+        table((*PERPLEXITY_COLUMNS, *COST_COLUMNS), rows),
+        "Cosine between a token's vectors in float32 and in 8 bits, mean and minimum:",
+        table(("text", "layer", "mean", "minimum"), cosines),
+    ]
+
+
+def perplexity_rows(texts: Mapping[str, Any], has_cost: bool) -> Iterable[Sequence[str]]:
+    """A row per text and start state."""
+    for text, found in texts.items():
+        for start, scores in found["perplexity"]["int8"].items():
+            directions = (f"{scores[key]:.2f}" for key in ("forward", "backward", "mean"))
+            counts = f"{scores['tokens']:,}", f"{scores['unknown_rate']:.2%}"
+            cost: tuple[str, ...] = ()
+            if has_cost:
+                before = found["perplexity"]["float32"][start]["mean"]
+                cost = f"{before:.2f}", f"{scores['mean'] / before - 1:+.2%}"
+            yield text, start, *directions, *counts, *cost
+
+
+def start_cost(texts: Mapping[str, Any], own: Start) -> str:
+    """How perplexity changes with the start state that is not the model's default."""
+    other = "zero" if own == "stored" else "stored"
+    scores = [found["perplexity"]["int8"] for found in texts.values()]
+    costs = sorted(each[other]["mean"] / each[own]["mean"] - 1 for each in scores)
+    return f" That changes perplexity by {costs[0]:+.1%} to {costs[-1]:+.1%}."
 
 
 # ── the curve ───────────────────────────────────────────────────────────────────────────────

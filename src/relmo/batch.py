@@ -9,9 +9,8 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from relmo.elmo import Elmo
 from relmo.layers import LayerChoice, check_layers, layer_labels
@@ -37,10 +36,6 @@ class EmbedReport:
     seconds: float
     tokens_per_second: float
 
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON holds it."""
-        return asdict(self)
-
 
 def embed_lines(
     elmo: Elmo,
@@ -58,10 +53,10 @@ def embed_lines(
         elmo: the model.
         lines: one sequence each.
         output: OUT.h5, .npz, .parquet or .jsonl; it appears only when it is complete.
-        layers: "all", "mean", "top" or a number.
-        tokenized: lines are tokens separated by white space; else the model's tokenizer splits.
-        resume: go on where an interrupted run of the same job stopped.
-        batch_tokens: padded tokens per batch; what suits the device unless given.
+        layers: see `relmo.layers`.
+        tokenized: lines are tokens separated by white space; otherwise the tokenizer splits them.
+        resume: continue an interrupted run of the same job.
+        batch_tokens: padded tokens per batch; by default what suits the device.
     """
     fingerprint = {"model": elmo.fingerprint(), "layers": layers, "tokenized": tokenized}
     check_layers(layers, elmo.config.num_layers)

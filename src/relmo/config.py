@@ -17,13 +17,11 @@ import types
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, partial
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from relmo.errors import ConfigError
 
-Activation = Literal["relu", "tanh"]
-CharacterScheme = Literal["bytes", "code_points"]
 Start = Literal["zero", "stored"]
 TokenizerName = Literal["relmo", "treebank", "whitespace"]
 
@@ -64,7 +62,8 @@ Count = Annotated[int, Range(least=1)]
 CountOrZero = Annotated[int, Range(least=0)]
 Positive = Annotated[float, Range(above=0)]
 NonNegative = Annotated[float, Range(least=0)]
-DropoutRate = Annotated[float, Range(least=0, below=1)]
+Fraction = Annotated[float, Range(least=0, below=1)]
+DropoutRate = Fraction
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,11 +94,7 @@ class Settings:
 
 
 _WRONG = object()
-
-
-@cache
-def _hints(kind: type) -> dict[str, Any]:
-    return get_type_hints(kind, include_extras=True)
+_hints = cache(partial(get_type_hints, include_extras=True))
 
 
 def _checked(value: Any, hint: Any) -> Any:  # noqa: ANN401 - any setting
@@ -109,30 +104,20 @@ def _checked(value: Any, hint: Any) -> Any:  # noqa: ANN401 - any setting
         found = _checked(value, args[0])
         return found if found is not _WRONG and all(found in each for each in args[1:]) else _WRONG
     if origin is Literal:
-        return (
-            value if any(value == each and type(value) is type(each) for each in args) else _WRONG
-        )
+        is_known = any(value == each and type(value) is type(each) for each in args)
+        return value if is_known else _WRONG
     if origin in (Union, types.UnionType):
         found = (_checked(value, each) for each in args)
         return next((each for each in found if each is not _WRONG), _WRONG)
-    if origin is tuple:
-        return _checked_tuple(value, args)
+    if origin is tuple and isinstance(value, list | tuple):
+        hints = args[:1] * len(value) if args[-1:] == (...,) else args
+        items = tuple(map(_checked, value, hints))
+        return items if len(value) == len(hints) and _WRONG not in items else _WRONG
     if hint is Any:
         return value
-    kinds = {int: int, float: int | float, bool: bool, str: str}
-    kind = kinds.get(hint, origin or hint)
+    kind = int | float if hint is float else origin or hint
     is_wrong_bool = isinstance(value, bool) and hint in (int, float)
     return value if isinstance(value, kind) and not is_wrong_bool else _WRONG
-
-
-def _checked_tuple(value: Any, args: tuple[Any, ...]) -> Any:  # noqa: ANN401 - any setting
-    if not isinstance(value, list | tuple):
-        return _WRONG
-    hints = args[:1] * len(value) if args[-1:] == (...,) else args
-    if len(hints) != len(value):
-        return _WRONG
-    found = tuple(_checked(each, hint) for each, hint in zip(value, hints, strict=True))
-    return _WRONG if any(each is _WRONG for each in found) else found
 
 
 def _describe(hint: Any) -> str:  # noqa: ANN401 - an annotation
@@ -145,12 +130,11 @@ def _describe(hint: Any) -> str:  # noqa: ANN401 - an annotation
     if origin in (Union, types.UnionType):
         return " or ".join("unset" if each is type(None) else _describe(each) for each in args)
     if origin is tuple:
-        size = "" if args[-1:] == (...,) else f" of {len(args)} items"
-        return f"a list{size}, each {_describe(args[0])}"
+        size = ", each item" if args[-1:] == (...,) else f" of {len(args)} items, each"
+        return f"a list{size} {_describe(args[0])}"
     words = {int: "an integer", float: "a number", bool: "true or false", str: "a string"}
-    return words.get(
-        hint, "an object" if origin is Mapping else str(getattr(hint, "__name__", hint))
-    )
+    other = "an object" if origin is Mapping else str(getattr(hint, "__name__", hint))
+    return words.get(hint, other)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,7 +143,7 @@ class CharCnnConfig(Settings):
 
     width: Count = 512
     """P: width of the word vector, equal to the output width of the LSTM."""
-    scheme: CharacterScheme = "bytes"
+    scheme: Literal["bytes", "code_points"] = "bytes"
     """`bytes` is the official UTF-8 scheme; `code_points` spells a word with whole characters."""
     alphabet: str = ""
     """For `code_points`: the characters with an id of their own; all others share one."""
@@ -170,7 +154,7 @@ class CharCnnConfig(Settings):
         (1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024),
     )  # fmt: skip
     """(width in characters, number of filters) of each convolution."""
-    activation: Activation = "relu"
+    activation: Literal["relu", "tanh"] = "relu"
     num_highways: CountOrZero = 2
     has_projection: bool = True
     """Whether a linear map follows the highways. bilm-tf omits it between equal widths."""
@@ -249,6 +233,10 @@ class LstmConfig(Settings):
 
 
 TokenConfig = CharCnnConfig | WordTableConfig
+TOKEN_KINDS: dict[str, type[TokenConfig]] = {
+    "char_cnn": CharCnnConfig,
+    "word_table": WordTableConfig,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -292,14 +280,13 @@ class ElmoConfig(Settings):
 
     def to_dict(self) -> dict[str, Any]:
         """The settings as JSON values."""
-        kind = "char_cnn" if isinstance(self.tokens, CharCnnConfig) else "word_table"
+        [kind] = (name for name, kind in TOKEN_KINDS.items() if isinstance(self.tokens, kind))
         rest = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        del rest["tokens"], rest["lstm"]
         return {
             "format": "relmo",
             "format_version": FORMAT_VERSION,
-            kind: dataclasses.asdict(self.tokens),
-            "lstm": dataclasses.asdict(self.lstm),
+            kind: dataclasses.asdict(rest.pop("tokens")),
+            "lstm": dataclasses.asdict(rest.pop("lstm")),
             **rest,
         }
 
@@ -313,19 +300,13 @@ class ElmoConfig(Settings):
                 f"format_version is {version!r}, this relmo reads version {FORMAT_VERSION} of "
                 f"format 'relmo'; was it written by another program, or by a newer release?"
             )
-        kinds = {"char_cnn", "word_table"} & values.keys()
+        kinds = TOKEN_KINDS.keys() & values.keys()
         if len(kinds) != 1:
             raise ConfigError("expected exactly one of 'char_cnn' and 'word_table'")
         kind = kinds.pop()
-        section = values.pop(kind)
-        tokens: TokenConfig = (
-            build(WordTableConfig, section, kind)
-            if kind == "word_table"
-            else build(CharCnnConfig, section, kind)
-        )
+        tokens = build(TOKEN_KINDS[kind], values.pop(kind), kind)
         lstm = build(LstmConfig, values.pop("lstm", {}), "lstm")
-        known = {f.name for f in dataclasses.fields(cls)}
-        check_keys(values, known, "settings")
+        check_keys(values, {f.name for f in dataclasses.fields(cls)}, "settings")
         return cls(tokens=tokens, lstm=lstm, **values)
 
 

@@ -272,8 +272,10 @@ class Scorer:
         chosen = zip(outputs[-1], is_target, strict=True)
         hidden = torch.cat([top[to_device(mask, top.device)] for top, mask in chosen])  # (N, P)
         wanted = self.target_of(targets[:, step, text][is_target])  # (N,)
+        losses = np.zeros(is_target.shape)  # (2, S)
+        losses[is_target] = self._losses(hidden, wanted)
         found = np.zeros(targets.shape)
-        found[:, step, text] = _scattered(self._losses(hidden, wanted), is_target)
+        found[:, step, text] = losses
         return found, state
 
     def _losses(self, hidden: Tensor, targets: TokenIds) -> NDArray[np.float64]:
@@ -295,12 +297,6 @@ def check_words(sentence: Sequence[str]) -> None:
     """Raise TextError for a string instead of its words: it would be read letter by letter."""
     if isinstance(sentence, str):
         raise TextError(f"expected a list of words, got the string {sentence[:40]!r}; split it")
-
-
-def _scattered(values: NDArray[np.float64], mask: NDArray[np.bool_]) -> NDArray[np.float64]:
-    found = np.zeros(mask.shape)
-    found[mask] = values
-    return found
 
 
 def _batches(texts: Sequence[TokenIds]) -> Iterator[list[TokenIds]]:

@@ -92,7 +92,7 @@ def test_pretrain_can_store_the_weights_in_eight_bits(pretrain, model, tmp_path)
 def test_an_unknown_storage_is_an_error_before_training(pretrain, tmp_path):
     found = pretrain(tmp_path / "run", *STEPS, "--storage", "int4")
     assert found.returncode == 2
-    assert b"unknown storage 'int4'; choose float32 or int8" in found.stderr
+    assert b"unknown storage 'int4'; choose float32, int8" in found.stderr
     assert not (tmp_path / "run").exists()
 
 

@@ -68,7 +68,7 @@ def test_another_job_is_not_resumed(tiny, tmp_path, monkeypatch):
 def test_words_cut_are_counted(tiny, tmp_path):
     report = embed_lines(tiny, ["x" * 49 + " short " + "y" * 60], tmp_path / "out.npz")
     assert report.words_cut == 2
-    assert report.to_dict()["tokens"] == 3
+    assert report.tokens == 3
 
 
 def test_choices_of_layers_are_read_and_labelled(tiny):

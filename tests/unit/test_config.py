@@ -93,7 +93,7 @@ BAD = [
     ("clip", -1, "clip must be a number > 0 or unset, got -1"),
     ("shape", (1,), "shape must be a list of 2 items, each an integer ≥ 1, got (1,)"),
     ("shape", (1, 0), "shape must be a list of 2 items, each an integer ≥ 1, got (1, 0)"),
-    ("layers", "ab", "layers must be a list, each a list of 2 items, each a string, got 'ab'"),
+    ("layers", "ab", "layers must be a list, each item a list of 2 items, each a string, got 'ab'"),
     ("record", [], "record must be an object, got []"),
 ]
 

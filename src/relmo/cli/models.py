@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import asdict
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO
@@ -83,7 +84,7 @@ def embed(
         report = embed_lines(elmo, lines, output, layers=chosen, tokenized=tokenized, resume=resume)
     if errors is OnError.REPLACE and (replaced := report.lines_with_replacements):
         note(f"{replaced} lines contain U+FFFD, from invalid UTF-8 or already in the input")
-    say(report.to_dict(), as_json)
+    say(asdict(report), as_json)
 
 
 def count_lines(sources: list[Path | BinaryIO], errors: OnError) -> int | None:
@@ -149,7 +150,7 @@ def convert(
     report = convert_model(source, target, to, shard_mb, storage)  # type: ignore[arg-type]
     for loss in report.lost:
         note(loss)
-    say(report.to_dict(), as_json)
+    say(asdict(report), as_json)
 
 
 Recipe = Annotated[str, typer.Option(help="Recipe: tiny, small, base, or a TOML file.")]

@@ -17,9 +17,10 @@ process with an illegal instruction; `avoid_hidden_tiles` prevents that.
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from functools import cache
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -46,16 +47,16 @@ FEW_ROWS, ROWS_AT_ONCE = 12, 4
 """Below so many rows MKL may round those that do not fill a group of four another way."""
 
 
-class Product(Protocol):
+class Product(ABC):
     """A packed matrix to multiply by."""
 
+    @abstractmethod
     def __call__(self, x: Tensor) -> Tensor:
         """(n, K) -> (n, N), both float32."""
-        ...
 
     def add_to(self, sums: Tensor, x: Tensor) -> None:
         """Add the product with x (n, K) to sums (n, N)."""
-        ...
+        sums.add_(self(x))
 
 
 def make_product(
@@ -84,7 +85,7 @@ def make_product(
     return MklProduct(weight, rows_alike) if has_mkl() else PlainProduct(weight)
 
 
-class SharedProduct:
+class SharedProduct(Product):
     """The weight itself, without a copy."""
 
     def __init__(self, weight: Tensor) -> None:
@@ -104,7 +105,7 @@ class SharedProduct:
             sums.copy_(more.addmm_(F.pad(x, (0, 0, 0, missing)), self.weight.t())[: len(x)])
 
 
-class PlainProduct:
+class PlainProduct(Product):
     """The weight stored (K, N), as a product of few rows wants it."""
 
     def __init__(self, weight: Tensor) -> None:
@@ -119,7 +120,7 @@ class PlainProduct:
         sums.addmm_(x, self.weight)
 
 
-class MklProduct:
+class MklProduct(Product):
     """The weight as MKL packs it; see `make_product` for `rows_alike`."""
 
     def __init__(self, weight: Tensor, rows_alike: bool = True) -> None:
@@ -135,12 +136,8 @@ class MklProduct:
         found: Tensor = torch.ops.mkl._mkl_linear(x, self.packed, self.shape, None, x.shape[0])
         return found[:n]
 
-    def add_to(self, sums: Tensor, x: Tensor) -> None:
-        """Add the product to sums (n, N)."""
-        sums.add_(self(x))
 
-
-class Bfloat16Product:
+class Bfloat16Product(Product):
     """The weight in bfloat16, as oneDNN packs it.
 
     With matrix tiles oneDNN sums in parts that depend on the number of rows, so that a row's result
@@ -182,7 +179,7 @@ class Bfloat16Product:
             some.add_(self._multiply(rows))
 
 
-class Int8Product:
+class Int8Product(Product):
     """The weight in 8-bit integers from -127 to 127, with a scale per output."""
 
     def __init__(self, weight: Tensor) -> None:
@@ -210,7 +207,7 @@ class Int8Product:
         sums.addcmul_(*self._multiply(x))
 
 
-class RoundedProduct:
+class RoundedProduct(Product):
     """The same numbers in float32: slow, for a torch without 8-bit products, and for tests."""
 
     def __init__(self, weight: Tensor) -> None:
@@ -221,10 +218,6 @@ class RoundedProduct:
         scale = row_scales(x)
         rounded = (x / scale + 128.5).floor() - 128  # (n, K)
         return F.linear(rounded, self.whole.float()) * self.scale * scale
-
-    def add_to(self, sums: Tensor, x: Tensor) -> None:
-        """Add the product to sums (n, N)."""
-        sums.add_(self(x))
 
 
 def to_int8(weight: Tensor) -> tuple[Tensor, Tensor]:

@@ -27,12 +27,7 @@ def uses_fast_kernels() -> bool:
     return os.environ.get(OVERRIDE) != "reference"
 
 
-def has_triton(x: Tensor) -> bool:
-    """Whether Triton kernels run on this tensor."""
-    return has_triton_on(x.device)
-
-
-def has_triton_on(device: torch.device) -> bool:
+def has_triton(device: torch.device) -> bool:
     """Whether Triton kernels run there."""
     return device.type == "cuda" and uses_fast_kernels() and find_spec("triton") is not None
 
@@ -61,7 +56,7 @@ def paired_lstm(
     clips: Clips,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Both directions of one layer, all steps: see `reference.paired_lstm`."""
-    if has_triton(x) and weights.projection is not None:
+    if has_triton(x.device) and weights.projection is not None:
         from relmo.kernels import triton_lstm
 
         return triton_lstm.paired_lstm(x, h, c, weights, clips)

@@ -150,7 +150,7 @@ def has_kernels(bilm: BiLM) -> bool:
     """Whether the biLM's LSTMs can run as Triton kernels where it is."""
     weight = next(bilm.parameters())
     is_float32 = weight.dtype == torch.float32
-    return bilm.config.lstm.has_projection and is_float32 and has_triton(weight)
+    return bilm.config.lstm.has_projection and is_float32 and has_triton(weight.device)
 
 
 # ── LSTMs ─────────────────────────────────────────────────────────────────────────────────────────

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from relmo.config import check_choice
 from relmo.errors import ConfigError
 from relmo.search.documents import MetaValue
 
@@ -39,9 +40,7 @@ class Condition:
     def __post_init__(self) -> None:
         if '"' in self.key or not self.key or _INVALID.search(self.key):
             raise ConfigError(f"cannot filter on the key {self.key!r}; rename it")
-        if self.operator not in OPERATORS:
-            choices = " ".join(OPERATORS)
-            raise ConfigError(f"unknown operator {self.operator!r}; choose one of {choices}")
+        check_choice("operator", self.operator, OPERATORS)
         for value in self.values:
             if problem := self._problem(value):
                 raise ConfigError(f"cannot compare {self.key!r} with {value!r}: {problem}")

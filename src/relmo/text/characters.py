@@ -11,9 +11,7 @@ from __future__ import annotations
 
 import unicodedata
 from abc import ABC, abstractmethod
-from collections import Counter
-from collections.abc import Iterable, Sequence
-from itertools import chain
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,20 +23,16 @@ BEGIN_SENTENCE, END_SENTENCE = "<S>", "</S>"
 
 ZERO_WIDTH_JOINER = "\u200d"
 
-CharIds = NDArray[np.int64]
-
 
 class Characters(ABC):
     """How a model spells words, in `num_ids` ids of which the last five are markers."""
 
     def __init__(self, num_ids: int, max_characters: int) -> None:
         self.max_characters = max_characters
-        markers = range(num_ids - NUM_MARKERS, num_ids)
-        self.begin_sentence, self.end_sentence, self.begin_word, self.end_word, self.padding = (
-            markers
-        )
+        self.begin_sentence, self.end_sentence, *in_word = range(num_ids - NUM_MARKERS, num_ids)
+        self.begin_word, self.end_word, self.padding = in_word
 
-    def spell(self, words: Sequence[str]) -> CharIds:
+    def spell(self, words: Sequence[str]) -> NDArray[np.int64]:
         """The ids of the words, (U, C)."""
         boundaries = {BEGIN_SENTENCE: [self.begin_sentence], END_SENTENCE: [self.end_sentence]}
         ids = np.full((len(words), self.max_characters), self.padding, dtype=np.int64)  # (U, C)
@@ -47,13 +41,17 @@ class Characters(ABC):
             row[: len(letters) + 2] = [self.begin_word, *letters, self.end_word]
         return ids
 
-    @abstractmethod
     def is_cut(self, word: str) -> bool:
         """Whether the word is longer than the model can read."""
+        return len(self._units(word)) > self.max_characters - 2
+
+    @abstractmethod
+    def _units(self, word: str) -> str | bytes:
+        """What the word is spelled in, each with an id."""
 
     @abstractmethod
     def _letters(self, word: str) -> list[int]:
-        """The ids of the word's characters, cut to C - 2."""
+        """The ids of the word's units, cut to C - 2."""
 
 
 class ByteCharacters(Characters):
@@ -62,18 +60,13 @@ class ByteCharacters(Characters):
     def __init__(self, max_characters: int = 50) -> None:
         super().__init__(BYTE_IDS, max_characters)
 
-    def is_cut(self, word: str) -> bool:
-        """Whether the word has more bytes than the model can read."""
-        return len(self._bytes(word)) > self.max_characters - 2
-
-    def _letters(self, word: str) -> list[int]:
-        kept = self._bytes(word)[: self.max_characters - 2]  # may split a code point
-        return [byte + 1 for byte in kept]
-
-    @staticmethod
-    def _bytes(word: str) -> bytes:
+    def _units(self, word: str) -> bytes:
         # As the original does: half a surrogate pair has no bytes. The word itself stays.
         return word.encode("utf-8", "ignore")
+
+    def _letters(self, word: str) -> list[int]:
+        kept = self._units(word)[: self.max_characters - 2]  # may split a code point
+        return [byte + 1 for byte in kept]
 
 
 class CodePointCharacters(Characters):
@@ -84,9 +77,8 @@ class CodePointCharacters(Characters):
         self.unknown = 1 + len(alphabet)
         super().__init__(self.unknown + 1 + NUM_MARKERS, max_characters)
 
-    def is_cut(self, word: str) -> bool:
-        """Whether the word has more characters than the model can read."""
-        return len(word) > self.max_characters - 2
+    def _units(self, word: str) -> str:
+        return word
 
     def _letters(self, word: str) -> list[int]:
         end = room = self.max_characters - 2
@@ -110,9 +102,3 @@ def is_inside_character(word: str, position: int) -> bool:
         or ZERO_WIDTH_JOINER in (before, after)
         or "\U0001f3fb" <= after <= "\U0001f3ff"  # skin tones
     )
-
-
-def alphabet_of(words: Iterable[str], max_size: int = 20_000) -> str:
-    """The most frequent characters of the words; equally frequent ones by code point."""
-    counts = Counter(chain.from_iterable(words))
-    return "".join(sorted(counts, key=lambda letter: (-counts[letter], letter))[:max_size])

@@ -113,19 +113,14 @@ def open_text(path: Path) -> Iterator[Iterable[bytes]]:
 
 def _files_of(pattern: str | Path) -> list[Path]:
     """The files that one path, folder or glob names; a folder means all files below it."""
-    if Path(pattern).exists():
-        paths = [Path(pattern)]
-    else:
-        paths = [Path(each) for each in glob.glob(str(pattern), recursive=True)]  # noqa: PTH207
-    files = [path for path in paths if path.is_file()]
-    for folder in paths:
-        below = folder.rglob("*") if folder.is_dir() else ()
-        files += [path for path in below if path.is_file() and not _is_hidden(path, folder)]
+    is_path = Path(pattern).exists()
+    names = [pattern] if is_path else glob.glob(str(pattern), recursive=True)  # noqa: PTH207
+    files: list[Path] = []
+    for path in map(Path, names):
+        below = path.rglob("*") if path.is_dir() else ()
+        visible = [p for p in below if "/." not in f"/{p.relative_to(path).as_posix()}"]
+        files += [p for p in (path, *visible) if p.is_file()]
     return files
-
-
-def _is_hidden(path: Path, folder: Path) -> bool:
-    return any(part.startswith(".") for part in path.relative_to(folder).parts)
 
 
 def _zstd_lines(file: IO[bytes]) -> Iterator[bytes]:

@@ -77,21 +77,14 @@ def _ends_sentence(text: str, start: int, boundary: re.Match[str]) -> bool:
 
 
 def _is_abbreviation(word: str, following: str, is_dotted: bool) -> bool:
-    """Whether the period after `word` only abbreviates it.
+    """Whether the period after a word such as `Mr` or `U.S` only abbreviates it.
 
-    Args:
-        word: The text before the period, such as `Mr` or `U.S`.
-        following: The next word, or "".
-        is_dotted: Whether the next word ends in a period, as an initial does.
+    `following` is the next word, or ""; `is_dotted` if that ends in a period, as an initial does.
     """
-    if word in _NEVER:
+    if word in _NEVER or (word in _BEFORE_NUMBER and following[:1].isdigit()):
         return True
-    if word in _BEFORE_NUMBER and following[:1].isdigit():
-        return True
-    starts_anew = following in _STARTERS and not is_dotted
     if word == "I":
         return is_dotted
     is_initial = len(word) == 1 and word.isupper()
-    if is_initial or word in _SELDOM or _DOTTED.fullmatch(word):
-        return not starts_anew
-    return False
+    can_abbreviate = is_initial or word in _SELDOM or _DOTTED.fullmatch(word) is not None
+    return can_abbreviate and (is_dotted or following not in _STARTERS)

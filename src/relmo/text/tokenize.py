@@ -20,7 +20,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
-from relmo.errors import ConfigError, TextError, TextWarning
+from relmo.config import check_choice
+from relmo.errors import TextError, TextWarning
 from relmo.types import Token
 
 Sentence = str | Sequence[str]
@@ -110,10 +111,8 @@ class RelmoTokenizer(Tokenizer):
 
 def make_tokenizer(name: str) -> Tokenizer:
     """Return the tokenizer with this name: "relmo", "treebank" or "whitespace"."""
-    kinds: tuple[type[Tokenizer], ...] = (RelmoTokenizer, TreebankTokenizer, WhitespaceTokenizer)
-    known = {each.name: each for each in kinds}
-    if name not in known:
-        raise ConfigError(f"unknown tokenizer {name!r}; choose one of {', '.join(known)}")
+    known = {each.name: each for each in (RelmoTokenizer, TreebankTokenizer, WhitespaceTokenizer)}
+    check_choice("tokenizer", name, known)
     return known[name]()
 
 
@@ -130,7 +129,7 @@ def check_sentences(sentences: Iterable[Sentence]) -> None:
 
 
 def words_of(sentence: Sentence, number: int, tokenizer: Tokenizer) -> list[str]:
-    """The words of one sentence; `number` is its position in the input, for error messages."""
+    """The words of one sentence, checked; error messages and warnings call it `number`."""
     if isinstance(sentence, str):
         return [token.text for token in tokenizer.tokens(sentence)]
     # Some iterables are no sentence: bytes and dicts do not contain words, sets have no order.
@@ -141,28 +140,21 @@ def words_of(sentence: Sentence, number: int, tokenizer: Tokenizer) -> list[str]
         )
     words = list(sentence)
     try:
-        is_plain = " ".join(words).split() == words  # the usual case, checked in one fast step
-    except TypeError:  # something that is not a string
-        is_plain = False
-    if not is_plain:
-        _check_words(words, number)
-    return words
-
-
-def _check_words(words: list[str], number: int) -> None:
-    """Raise TextError for a token that is not a string; warn about one that contains a space."""
-    for position, word in enumerate(words):
-        if not isinstance(word, str):
-            raise TextError(
-                f"sentence {number}, token {position} is {word!r} ({type(word).__name__}); "
-                f"a sentence is a string or a list of strings"
-            )
+        if " ".join(words).split() == words:  # the usual case, checked in one fast step
+            return words
+    except TypeError:
+        position, word = next((i, w) for i, w in enumerate(words) if not isinstance(w, str))
+        raise TextError(
+            f"sentence {number}, token {position} is {word!r} ({type(word).__name__}); "
+            f"a sentence is a string or a list of strings"
+        ) from None
     spaced = next((word for word in words if word.split() != [word] and word), None)
     if spaced is not None:
         _warn(
             f"sentence {number}: {spaced!r} contains a space and is embedded as one token; pass "
             f"the text as a string to have it tokenized, or split it yourself"
         )
+    return words
 
 
 def _warn(message: str) -> None:
@@ -277,35 +269,19 @@ def token_pattern(*, whole: bool = True, shortcut: bool = True) -> re.Pattern[st
 
 
 def _any_of(*lists: str) -> str:
-    """Return a pattern that matches any word of the lists."""
+    """A pattern that matches any word of the lists."""
     return "|".join(re.escape(word) for words in lists for word in words.split())
 
 
-_SOFT_HYPHEN = "\u00ad"
-_JOINERS = "\u200c\u200d"  # ZWNJ, ZWJ
-
 # All combining marks are in these ranges; scanning all 1.1 million code points would be slow.
-_WHERE_MARKS_OCCUR = (
-    (0x0300, 0x1E00),
-    (0x20D0, 0x2100),
-    (0x2CE0, 0x3100),
-    (0xA660, 0xAC00),
-    (0xFB00, 0xFE30),
-    (0x101F0, 0x12000),
-    (0x13430, 0x13460),
-    (0x16100, 0x17000),
-    (0x1BC90, 0x1BCB0),
-    (0x1CF00, 0x1D250),
-    (0x1DA00, 0x1E950),
-    (0xE0100, 0xE01F0),
-)
+_MARK_RANGES = (0x0300, 0x3100), (0xA660, 0xAC00), (0xFB00, 0x1E950), (0xE0100, 0xE01F0)
 
 
 @cache
 def _extenders() -> str:
-    """Return what attaches to the character before: combining marks, joiners, the soft hyphen."""
+    """What attaches to the character before: combining marks, ZWNJ, ZWJ, the soft hyphen."""
     ranges: list[list[int]] = []
-    for first, past in _WHERE_MARKS_OCCUR:
+    for first, past in _MARK_RANGES:
         for code in range(first, past):
             if unicodedata.category(chr(code))[0] != "M":
                 continue
@@ -314,4 +290,4 @@ def _extenders() -> str:
             else:
                 ranges.append([code, code])
     marks = "".join(f"{chr(first)}-{chr(last)}" for first, last in ranges)
-    return f"{marks}{_JOINERS}{_SOFT_HYPHEN}"
+    return f"{marks}\u200c\u200d\u00ad"

@@ -18,19 +18,18 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from relmo.errors import WeightError
 from relmo.files import replacing_folder
+from relmo.weights.safetensors_files import write_tensors
 from relmo.weights.tensors import check_names, check_shape
 
 KEEP = 2
 """Checkpoints kept."""
 ADVICE = "free some space, then resume from the previous checkpoint, which is complete"
-OTHER_MODEL = (
-    "the checkpoint belongs to another model or recipe: resume with the one it started with"
-)
+OTHER_MODEL = "the checkpoint is of another model or recipe: resume with the one it started with"
 
 
 @dataclass(frozen=True)
@@ -81,7 +80,7 @@ def save_checkpoint(
             "bytes": (place / "tensors.safetensors").stat().st_size,
         }
         (place / "state.json").write_text(json.dumps(state), encoding="utf-8")
-    for old in [*_checkpoints(folder)[:-KEEP], *folder.glob("step-*.tmp")]:
+    for old in [*find_checkpoints(folder)[:-KEEP], *folder.glob("step-*.tmp")]:
         shutil.rmtree(old, ignore_errors=True)
 
 
@@ -89,7 +88,7 @@ def load_checkpoint(
     folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer
 ) -> tuple[Progress, dict[str, Tensor]] | None:
     """Load the last complete checkpoint; None if there is none."""
-    for place in reversed(_checkpoints(folder)):
+    for place in reversed(find_checkpoints(folder)):
         try:
             state = json.loads((place / "state.json").read_text(encoding="utf-8"))
             if (place / "tensors.safetensors").stat().st_size != state["bytes"]:
@@ -107,32 +106,17 @@ def load_checkpoint(
     return None
 
 
-def has_checkpoint(folder: Path) -> bool:
-    """Whether there is a checkpoint to resume from."""
-    return bool(_checkpoints(folder))
-
-
-def write_tensors(
-    path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str] | None = None
-) -> None:
-    """Write tensors of any device to a safetensors file."""
-    whole = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    try:
-        save_file(whole, path, metadata)
-    except SafetensorError as error:  # how safetensors reports a full disk
-        raise OSError(str(error)) from error
-
-
 def load_weights(model: nn.Module, found: dict[str, Tensor], where: Path, hint: str) -> None:
     """Load weights into a model; WeightError names the tensor that does not belong to it."""
     wanted = model.state_dict()
     check_names(set(found), set(wanted), where, hint)
     for name, tensor in wanted.items():
-        check_shape(where, name, tuple(found[name].shape), tuple(tensor.shape), hint)
+        check_shape(where, name, found[name].shape, tensor.shape, hint)
     model.load_state_dict(found, strict=True)
 
 
-def _checkpoints(folder: Path) -> list[Path]:
+def find_checkpoints(folder: Path) -> list[Path]:
+    """The folders of the checkpoints, oldest first."""
     return sorted(p for p in folder.glob("step-*") if p.is_dir() and p.suffix != ".tmp")
 
 
@@ -149,10 +133,9 @@ def _restore_optimizer(
         state.setdefault(int(index), {})[name] = value
     weights = [p for group in optimizer.param_groups for p in group["params"]]
     for place, values in state.items():
-        shapes = {tuple(v.shape) for v in values.values() if isinstance(v, Tensor) and v.ndim}
-        if place >= len(weights) or not shapes <= {tuple(weights[place].shape)}:
-            raise WeightError(
-                "the checkpoint belongs to an optimizer of other weights; start again"
-            )
+        shapes = {v.shape for v in values.values() if isinstance(v, Tensor) and v.ndim}
+        if place >= len(weights) or not shapes <= {weights[place].shape}:
+            what = "the checkpoint belongs to an optimizer of other weights"
+            raise WeightError(f"{what}; start again")
     groups = optimizer.state_dict()["param_groups"]
     optimizer.load_state_dict({"state": state, "param_groups": groups})

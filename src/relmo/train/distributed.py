@@ -71,13 +71,10 @@ class World:
 
 def join_world(device: str | None = None) -> World:
     """Join the processes that torchrun started, if it did."""
-    size = int(os.environ.get("WORLD_SIZE", "1"))
-    rank = int(os.environ.get("RANK", "0"))
-    local = int(os.environ.get("LOCAL_RANK", "0"))
-    if device is None:
-        device = "cuda" if torch.cuda.is_available() else "cpu"
+    size, rank = int(os.environ.get("WORLD_SIZE", "1")), int(os.environ.get("RANK", "0"))
+    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     if device == "cuda":
-        device = f"cuda:{local}"
+        device = f"cuda:{int(os.environ.get('LOCAL_RANK', '0'))}"
     if device.startswith("cuda"):
         torch.cuda.set_device(device)
     if size > 1 and not dist.is_initialized():

@@ -9,14 +9,14 @@ Jordan et al. 2024, *Muon: an optimizer for hidden layers in neural networks*.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
-from relmo.config import NonNegative, Positive, Range, Settings
+from relmo.config import Fraction, NonNegative, Positive, Settings
 from relmo.errors import ConfigError
 from relmo.nn.bilm import LstmLayer
 
@@ -26,8 +26,6 @@ STEP_SIZE = 0.2
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 """Of the polynomial that pulls singular values towards 1: it is steep at 0 and flat at 1."""
 ROUNDS = 5
-
-Fraction = Annotated[float, Range(least=0, below=1)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,26 +54,26 @@ class OptimSettings(Settings):
 def make_optimizer(model: nn.Module, settings: OptimSettings) -> torch.optim.Optimizer:
     """The optimizer of all trained parameters; matrices decay, biases do not."""
     trained = trained_parameters(model)
-    on_gpu = all(p.is_cuda for p in trained)
-    betas = 0.9, settings.beta2
+    decays = {p: settings.weight_decay if p.ndim > 1 else 0.0 for p in trained}
     if settings.optimizer == "muon":
-        groups = muon_groups(model, trained, settings.weight_decay)
-        return Muon(groups, settings.learning_rate, betas=betas, fused=on_gpu)
-    tuned = {p for name, p in model.named_parameters() if "bilm" in name.split(".")}
-    shares = {p: settings.bilm_rate if p in tuned else 1.0 for p in trained}
-    groups = [
-        {
-            "params": [p for p in trained if (p.ndim > 1) == is_matrix and shares[p] == share],
-            "weight_decay": settings.weight_decay if is_matrix else 0.0,
-            "share": share,
-        }
-        for is_matrix in (True, False)  # outer loop: the shares do not change the weights' order
-        for share in dict.fromkeys(shares.values())
-    ]
-    groups = [group for group in groups if group["params"]]
+        blocks = blocks_of(model)
+        kinds = {p: {"blocks": blocks.get(p, 0), "weight_decay": decays[p]} for p in trained}
+        order = {p: tuple(kind.values()) for p, kind in kinds.items()}
+    else:
+        tuned = {p for name, p in model.named_parameters() if "bilm" in name.split(".")}
+        shares = {p: settings.bilm_rate if p in tuned else 1.0 for p in trained}
+        ranks = {share: rank for rank, share in enumerate(dict.fromkeys(shares.values()))}
+        kinds = {p: {"weight_decay": decays[p], "share": shares[p]} for p in trained}
+        order = {p: (p.ndim < 2, ranks[shares[p]]) for p in trained}
+    groups: dict[tuple[float, ...], dict[str, Any]] = {}
+    for p in sorted(trained, key=order.__getitem__):  # stable: shares do not change the order
+        groups.setdefault(order[p], {"params": [], **kinds[p]})["params"].append(p)
+    sets, rate = list(groups.values()), settings.learning_rate
     if settings.optimizer == "adagrad":
-        return torch.optim.Adagrad(groups, settings.learning_rate, initial_accumulator_value=1.0)
-    return torch.optim.AdamW(groups, settings.learning_rate, betas=betas, fused=on_gpu)
+        return torch.optim.Adagrad(sets, rate, initial_accumulator_value=1.0)
+    kind = Muon if settings.optimizer == "muon" else torch.optim.AdamW
+    on_gpu = all(p.is_cuda for p in trained)
+    return kind(sets, rate, betas=(0.9, settings.beta2), fused=on_gpu)
 
 
 def trained_parameters(model: nn.Module) -> list[nn.Parameter]:
@@ -96,10 +94,10 @@ def rate_at(progress: float, settings: OptimSettings) -> float:
     return settings.learning_rate * down
 
 
-def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
-    """Set the learning rate of all groups."""
+def set_rate(optimizer: torch.optim.Optimizer, progress: float, settings: OptimSettings) -> None:
+    """Set the learning rate of all groups for this fraction of the run."""
     for group in optimizer.param_groups:
-        group["lr"] = rate * group.get("share", 1.0)
+        group["lr"] = rate_at(progress, settings) * group.get("share", 1.0)
 
 
 class Muon(torch.optim.AdamW):
@@ -163,18 +161,3 @@ def blocks_of(model: nn.Module) -> dict[Tensor, int]:
             if layer.projection is not None:
                 found[layer.projection] = 1
     return found
-
-
-def muon_groups(
-    model: nn.Module, trained: Iterable[nn.Parameter], decay: float
-) -> list[dict[str, Any]]:
-    """Parameters grouped by how they are updated; matrices decay, biases do not."""
-    blocks = blocks_of(model)
-    groups: dict[tuple[int, float], list[nn.Parameter]] = {}
-    for weight in trained:
-        key = blocks.get(weight, 0), decay if weight.ndim > 1 else 0.0
-        groups.setdefault(key, []).append(weight)
-    return [
-        {"params": params, "blocks": number, "weight_decay": its_decay}
-        for (number, its_decay), params in sorted(groups.items(), key=lambda item: item[0])
-    ]

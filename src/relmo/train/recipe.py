@@ -41,12 +41,9 @@ def read_recipe(folder: str, name: str | Path, changes: Sequence[str] = ()) -> d
 def make_sections(
     values: Mapping[str, Any], kinds: Mapping[str, type], where: str
 ) -> dict[str, Any]:
-    """The settings of each section of a recipe, checked; errors name `where` and the section.
+    """The settings of each section of a recipe, checked against the types in `kinds`.
 
-    Args:
-        values: what `read_recipe` returned; a section that is missing gets its defaults.
-        kinds: the type of each section's settings.
-        where: name or path of the recipe.
+    A section that is missing gets its defaults. Errors name the recipe as `where`.
     """
     check_keys(values, set(kinds), where)
     return {

@@ -31,11 +31,11 @@ from torch import nn
 import relmo
 from relmo.errors import ConfigError, WeightError
 from relmo.files import explain, make_folder, read_json, replacing, write_json
-from relmo.train.checkpoint import Best, has_checkpoint, load_weights, write_tensors
+from relmo.train.checkpoint import Best, find_checkpoints, load_weights
 from relmo.train.distributed import World
+from relmo.weights.safetensors_files import write_tensors
 
 OTHER_RUN = "the file belongs to another run: train again in an empty folder"
-FLUSH_SECONDS = 30
 
 
 class Run:
@@ -55,7 +55,7 @@ class Run:
 
         A run that makes checkpoints may be resumed before it has made one: it starts again.
         """
-        can_resume, problem = has_checkpoint(self.checkpoints), ""
+        can_resume, problem = find_checkpoints(self.checkpoints), ""
         without = "without a checkpoint to resume from"
         if self.record_path.exists() and not (resume and can_resume):
             problem = f"a finished run {without};" if resume else "a finished run;"
@@ -83,17 +83,17 @@ class Run:
             defaults: by section, the values of settings that did not exist when a run started.
         """
         path, settings = self.checkpoints / "course.json", json.loads(json.dumps(settings))
-        if path.is_file() and has_checkpoint(self.checkpoints):
+        if path.is_file() and find_checkpoints(self.checkpoints):
             before = read_json(path)
             for name, values in (defaults or {}).items():
                 before[name] = {**json.loads(json.dumps(values)), **before.get(name, {})}
             changed = sorted(name for name in settings if settings[name] != before.get(name))
             old = ", ".join(each for name in changed for each in _changes(name, before, settings))
             if changed:
+                others = ", ".join(changed)
                 raise ConfigError(
-                    f"{self.checkpoints} belongs to a run with another {', '.join(changed)}; "
-                    f"resume it with what it started with{old and f' ({old})'}, or choose another "
-                    f"folder"
+                    f"{self.checkpoints} belongs to a run with another {others}; resume it with "
+                    f"what it started with{old and f' ({old})'}, or choose another folder"
                 )
         elif save:
             make_folder(self.checkpoints)
@@ -107,23 +107,19 @@ class Run:
             file.write(json.dumps(values) + "\n")
 
     def drop_metrics_after(self, step: int, *, is_over: bool = False) -> None:
-        """Drop lines of steps that a resumed run will repeat, and a half-written line.
+        """Drop lines after the last completed step, which a resumed run will repeat.
 
-        Args:
-            step: the last completed step.
-            is_over: that step was the last of the run, whose scores will be computed again.
+        If that step was the last of the run (`is_over`), its scores will be computed again, too.
         """
         if not self.metrics_path.is_file():
             return
-        kept = []
-        for line in self.metrics_path.read_text(encoding="utf-8").splitlines():
-            try:
+        kept, lines = [], self.metrics_path.read_text(encoding="utf-8").splitlines()
+        with suppress(ValueError, KeyError):  # a half-written line
+            for line in lines:
                 values = json.loads(line)
                 is_last_score = is_over and values["step"] == step and "loss" not in values
                 if values["step"] <= step and not is_last_score:
                     kept.append(line)
-            except (ValueError, KeyError):
-                break
         with replacing(self.metrics_path) as temporary:
             temporary.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
 
@@ -156,14 +152,8 @@ class Run:
             with safe_open(self.best_path, "pt") as file:
                 return Best(**json.loads(file.metadata()["best"]))
         except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
-            raise WeightError(
-                f"{self.best_path}: not the weights of a run ({error}); train again"
-            ) from error
-
-    def drop_best(self) -> None:
-        """Delete the weights of an earlier run."""
-        with explain(self.best_path):
-            self.best_path.unlink(missing_ok=True)
+            what = f"not the weights of a run ({error})"
+            raise WeightError(f"{self.best_path}: {what}; train again") from error
 
 
 def _changes(name: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
@@ -178,10 +168,7 @@ class TensorBoard:
     """Writes metrics for TensorBoard where it is installed (pip install 'relmo[tensorboard]').
 
     metrics.jsonl is the record: if TensorBoard is missing or fails, the run goes on without it.
-
-    Args:
-        folder: of the event files.
-        step: the last completed step; later ones of an earlier process are hidden.
+    `step` is the last completed one; later ones of an earlier process are hidden.
     """
 
     def __init__(self, folder: Path, step: int) -> None:
@@ -189,7 +176,7 @@ class TensorBoard:
         with suppress(Exception):  # not installed, or broken
             from torch.utils.tensorboard import SummaryWriter
 
-            self._writer = SummaryWriter(str(folder), purge_step=step + 1, flush_secs=FLUSH_SECONDS)
+            self._writer = SummaryWriter(str(folder), purge_step=step + 1, flush_secs=30)
 
     def write(self, line: Mapping[str, Any]) -> None:
         """Add the numbers of a line of metrics at its `step`."""
@@ -201,9 +188,8 @@ class TensorBoard:
 
     def close(self) -> None:
         """Write what is buffered."""
-        if self._writer is not None:
-            with suppress(Exception):
-                self._writer.close()
+        with suppress(Exception):  # the same, or there is no writer
+            self._writer.close()
 
 
 # ── records ─────────────────────────────────────────────────────────────────────────────────────
@@ -230,9 +216,8 @@ def check_record(record: Mapping[str, Any], where: object) -> None:
     if "seal" not in record:
         raise WeightError(f"{where}: has no checksum, so relmo did not write it; move it away")
     if record["seal"] != checksum(record):
-        raise WeightError(
-            f"{where}: its checksum does not match: it was changed after the run; run again"
-        )
+        what = "its checksum does not match: it was changed after the run"
+        raise WeightError(f"{where}: {what}; run again")
 
 
 def checksum(record: Mapping[str, Any]) -> str:
@@ -262,8 +247,7 @@ def hardware(world: World) -> str:
 def commit() -> str:
     """The commit of the source if it is in a git repository, else an empty string."""
     command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
-    try:
+    with suppress(OSError, subprocess.SubprocessError):
         found = subprocess.run(command, capture_output=True, text=True, check=False, timeout=10)
-    except (OSError, subprocess.SubprocessError):
-        return ""
-    return found.stdout.strip()
+        return found.stdout.strip()
+    return ""

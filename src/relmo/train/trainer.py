@@ -18,16 +18,10 @@ from torch import Tensor, nn
 
 from relmo.config import Count, CountOrZero, Positive, Settings
 from relmo.errors import ConfigError, RelmoError
-from relmo.files import make_folder
+from relmo.files import explain, make_folder
 from relmo.train.checkpoint import Best, Progress, load_checkpoint, save_checkpoint
 from relmo.train.distributed import World
-from relmo.train.optim import (
-    OptimSettings,
-    make_optimizer,
-    rate_at,
-    set_rate,
-    trained_parameters,
-)
+from relmo.train.optim import OptimSettings, make_optimizer, set_rate, trained_parameters
 from relmo.train.run import Run, TensorBoard
 
 
@@ -38,10 +32,7 @@ class Task(Protocol):
 
     @property
     def score(self) -> str | None:
-        """The score of `evaluate`, higher is better, whose best weights are kept.
-
-        None keeps the last weights.
-        """
+        """The score, higher is better, whose best weights are kept; None keeps the last ones."""
 
     @property
     def model(self) -> nn.Module:
@@ -94,15 +85,9 @@ class Diverged(RelmoError):
 
 
 class Trainer:
-    """Trains a task and writes its run.
+    """Trains a task and writes its run: metrics, checkpoints and, if kept, the best weights.
 
-    Args:
-        task: what to train.
-        settings: length and intervals.
-        optim: how weights are updated.
-        run: gets the metrics, the checkpoints and, if the task keeps them, the best weights.
-        world: the processes that take part.
-        report: called with each line of metrics.
+    `report` is called with each line of metrics.
     """
 
     def __init__(
@@ -129,7 +114,7 @@ class Trainer:
         """Train to the end; return the last scores, or the best if the best weights are kept."""
         self._begin(resume)
         try:
-            while (progress := self._agreed_progress()) < 1 and not self._is_out_of_patience():
+            while (progress := self._progress()) < 1 and not self._is_out_of_patience():
                 loss = self._train_step(progress)
                 self.step += 1
                 self._after_step(loss)
@@ -139,7 +124,13 @@ class Trainer:
                 self._save()
             self._check_weights()
             scores = {} if self._is_out_of_patience() else self._evaluate()
-            return scores if self.task.score is None else self._load_best()
+            if self.task.score is None:
+                return scores
+            if self.best.step < 0:
+                raise self._diverged(f"{self.task.score} was NaN in every evaluation")
+            found = self.run.load_best(self.task.model)
+            self.best = replace(found, waited=self.best.waited)
+            return found.scores
         finally:
             if self._board is not None:
                 self._board.close()
@@ -157,13 +148,12 @@ class Trainer:
         per_epoch = self.task.steps_per_epoch / self.settings.accumulate
         return max(1, round(self.settings.epochs * per_epoch))
 
-    @property
-    def progress(self) -> float:
-        """Fraction of the run that is completed."""
+    def _progress(self) -> float:
+        """Fraction of the run that is completed, the same in every process."""
         if self.total_steps is not None:
             return self.step / self.total_steps
         assert self.settings.minutes is not None
-        return self.seconds / (60 * self.settings.minutes)
+        return self.world.from_main(self.seconds / (60 * self.settings.minutes))
 
     def _begin(self, resume: bool) -> None:
         """Load the last checkpoint if asked to, tidy the folder, start the clock."""
@@ -171,24 +161,20 @@ class Trainer:
         self.run.check_start(resume=resume, makes_checkpoints=makes_checkpoints)
         if resume:
             self._resume()
+        is_over = self._progress() >= 1
         if self.world.is_main:
             make_folder(self.run.folder)
             done = self.step if resume else -1
-            self.run.drop_metrics_after(done, is_over=self.progress >= 1)
+            self.run.drop_metrics_after(done, is_over=is_over)
             if self.step == 0:
-                self.run.drop_best()
+                with explain(self.run.best_path):  # of an earlier run
+                    self.run.best_path.unlink(missing_ok=True)
             self._board = TensorBoard(self.run.folder / "tensorboard", done)
         self._started = time.monotonic()
         self._logged = self.step, self.seconds
 
-    def _agreed_progress(self) -> float:
-        """Fraction of the run that is completed, the same in every process."""
-        if self.total_steps is not None:
-            return self.progress
-        return self.world.from_main(self.progress)
-
     def _train_step(self, progress: float) -> Tensor:
-        set_rate(self.optimizer, rate_at(progress, self.optim))
+        set_rate(self.optimizer, progress, self.optim)
         total = torch.zeros((), device=self.world.device)
         self.task.model.train()
         for part in range(self.settings.accumulate):
@@ -213,7 +199,7 @@ class Trainer:
         if not every and self.task.score is not None:
             every = max(1, self.task.steps_per_epoch // s.accumulate)
         is_due = bool(every) and self.step % every == 0
-        if is_due and self._agreed_progress() < 1:  # the end is evaluated anyway
+        if is_due and self._progress() < 1:  # the end is evaluated anyway
             self._evaluate()
         if s.checkpoint_every and self.step % s.checkpoint_every == 0:
             self._save()
@@ -225,19 +211,22 @@ class Trainer:
         if not math.isfinite(loss):
             raise self._diverged(f"the loss is {loss}")
         steps, seconds = self.step - self._logged[0], self.seconds - self._logged[1]
-        self._logged = self.step, self.seconds
+        self._logged, progress = (self.step, self.seconds), self._progress()
         self._write(
             {
                 "loss": loss,
                 "rate": self.optimizer.param_groups[0]["lr"],
                 "steps_per_second": steps / max(seconds, 1e-9),
-                "seconds_left": (1 - self.progress) / max(self.progress, 1e-9) * self.seconds,
+                "seconds_left": (1 - progress) / max(progress, 1e-9) * self.seconds,
                 **self.task.measures(),
             }
         )
 
     def _evaluate(self) -> dict[str, float]:
-        """Compute scores on the main process; the time for it does not count as training."""
+        """Compute scores on the main process and, if they are the best so far, save the weights.
+
+        The time for the scores does not count as training.
+        """
         start = time.monotonic()
         scores: dict[str, float] = {}
         if self.world.is_main:
@@ -247,37 +236,25 @@ class Trainer:
         self.world.wait()
         self._started += time.monotonic() - start
         self._write(scores)
-        if self.task.score is not None:
-            self._keep_best(scores, self.task.score)
-        return scores
-
-    def _keep_best(self, scores: dict[str, float], name: str) -> None:
-        """Save the weights if their score is the best so far."""
-        if self.world.from_main(self.best.is_beaten_by(scores, name)):
+        if self.task.score is None:
+            return scores
+        if self.world.from_main(self.best.is_beaten_by(scores, self.task.score)):
             self.best = Best(self.step, scores, 0)
             if self.world.is_main:
                 self.run.save_best(self.task.model, self.best)
         else:
             self.best = replace(self.best, waited=self.best.waited + 1)
         self.world.wait()
-
-    def _load_best(self) -> dict[str, float]:
-        """Load the best weights; return their scores."""
-        if self.best.step < 0:
-            raise self._diverged(f"{self.task.score} was NaN in every evaluation")
-        found = self.run.load_best(self.task.model)
-        self.best = replace(found, waited=self.best.waited)
-        return found.scores
+        return scores
 
     def _write(self, values: dict[str, Any]) -> None:
-        if not self.world.is_main:
+        if self._board is None:  # another process logs
             return
         epoch = self.step * self.settings.accumulate / self.task.steps_per_epoch
         line = {"step": self.step, "epoch": round(epoch, 4), "seconds": round(self.seconds, 2)}
         line |= values
         self.run.append_metrics(line)
-        if self._board is not None:
-            self._board.write(line)
+        self._board.write(line)
         self.report(line)
 
     def _check_weights(self) -> None:
@@ -294,12 +271,10 @@ class Trainer:
 
     def _save(self) -> None:
         self._check_weights()
-        carried = self.world.gather(self.task.state())
+        carried, model = self.world.gather(self.task.state()), self.task.model
         if self.world.is_main:
             progress = Progress(self.step, self.seconds, self.best)
-            save_checkpoint(
-                self.run.checkpoints, progress, self.task.model, self.optimizer, carried
-            )
+            save_checkpoint(self.run.checkpoints, progress, model, self.optimizer, carried)
         self._saved = self.step
         self.world.wait()
 

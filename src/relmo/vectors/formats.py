@@ -8,20 +8,16 @@ from __future__ import annotations
 
 import json
 import zipfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from relmo.errors import ConfigError, OutputError, need_extra
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
 
 FORMATS = {
     ".h5": "relmo.vectors.hdf5:write_hdf5",
@@ -31,9 +27,6 @@ FORMATS = {
     ".jsonl": "relmo.vectors.formats:write_jsonl",
 }
 """Suffix -> module:function."""
-
-EXTRAS = {".parquet": "parquet"}
-"""Suffix -> the optional dependency that it needs."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,11 +69,6 @@ class VectorFileInfo:
     num_lines: int
     """Lines of the input up to the last record. Parquet has no rows for an empty line."""
 
-    @property
-    def fingerprint_json(self) -> str:
-        """The fingerprint as text."""
-        return json.dumps(self.fingerprint)
-
 
 WriteVectors = Callable[[Iterable[Record], VectorFileInfo, Path], None]
 """A format: writes a whole file at the path, with a bounded number of records in memory.
@@ -90,19 +78,14 @@ Records come in line order. Disk errors are raised as OSError; the caller delete
 
 
 def find_format(path: Path) -> WriteVectors:
-    """The function that writes the format of this path's suffix.
-
-    Raises:
-        ConfigError: The suffix is unknown.
-        MissingExtra: The format needs a package that is not installed.
-    """
+    """The function that writes the format of this path's suffix; errors as in `check_output`."""
     suffix = path.suffix.lower()
     if suffix not in FORMATS:
         raise ConfigError(
             f"{path}: unknown suffix {suffix!r}; the output must end in {', '.join(FORMATS)}"
         )
-    if suffix in EXTRAS:
-        need_extra(EXTRAS[suffix])
+    if suffix == ".parquet":
+        need_extra("parquet")
     module, _, name = FORMATS[suffix].partition(":")
     return cast("WriteVectors", getattr(import_module(module), name))
 
@@ -140,9 +123,8 @@ def write_jsonl(records: Iterable[Record], info: VectorFileInfo, path: Path) -> 
     with path.open("w", encoding="ascii", newline="\n") as file:
         for record in records:
             tokens = json.dumps(record.tokens)  # ASCII: lone surrogates and odd line ends survive
-            file.write(f'{{"line": {record.line}, "tokens": {tokens}, "layers": ')
-            file.write(_print_array(record.layers))
-            file.write("}\n")
+            layers = _print_array(record.layers)
+            file.write(f'{{"line": {record.line}, "tokens": {tokens}, "layers": {layers}}}\n')
 
 
 def _print_array(layers: NDArray[np.floating[Any]]) -> str:

@@ -13,17 +13,13 @@ from __future__ import annotations
 import json
 import os
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from pathlib import Path
 
 import h5py
 
 from relmo.errors import OutputError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
-    from relmo.vectors.formats import Record, VectorFileInfo
+from relmo.vectors.formats import Record, VectorFileInfo
 
 INDEX_LIMIT = 64 * 2**20
 """Maximum size of `sentence_to_index` in bytes of JSON."""
@@ -38,7 +34,7 @@ def write_hdf5(records: Iterable[Record], info: VectorFileInfo, path: Path) -> N
     index_bytes = 0
     try:
         with _create(path) as file:
-            file.attrs["fingerprint"] = info.fingerprint_json
+            file.attrs["fingerprint"] = json.dumps(info.fingerprint)
             file.attrs["layers"] = list(info.layer_labels)
             file.attrs["num_lines"] = info.num_lines
             for record in records:
@@ -73,10 +69,9 @@ def _create(path: Path) -> h5py.File:
 
 def _write_dataset(file: h5py.File, record: Record) -> None:
     """Do what `file[str(line)] = vectors` does, with low-level calls in half the time."""
-    vectors = record.vectors
-    kind = h5py.h5t.py_create(vectors.dtype)
-    space = h5py.h5s.create_simple(vectors.shape)
-    dataset = h5py.h5d.create(file.id, str(record.line).encode(), kind, space, _TIMELESS)
+    vectors, name = record.vectors, str(record.line).encode()
+    kind, space = h5py.h5t.py_create(vectors.dtype), h5py.h5s.create_simple(vectors.shape)
+    dataset = h5py.h5d.create(file.id, name, kind, space, _TIMELESS)
     if vectors.size:
         dataset.write(h5py.h5s.ALL, h5py.h5s.ALL, vectors)
 
@@ -85,7 +80,6 @@ def _plain(error: OSError | RuntimeError) -> OSError:
     """The system error inside the library's long message."""
     if isinstance(error, OSError) and error.strerror:
         return OSError(error.errno, error.strerror)
-    found = re.search(r"errno = (\d+)", str(error))
-    if found is None:
-        return OSError(str(error))
-    return OSError(int(found[1]), os.strerror(int(found[1])))
+    if found := re.search(r"errno = (\d+)", str(error)):
+        return OSError(int(found[1]), os.strerror(int(found[1])))
+    return OSError(str(error))

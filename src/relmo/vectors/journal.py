@@ -22,8 +22,10 @@ import struct
 import sys
 import time
 import zlib
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from io import BufferedReader, FileIO
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -34,11 +36,6 @@ from relmo.vectors.formats import Record
 if sys.platform != "win32":
     import fcntl
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from io import BufferedReader, FileIO
-    from pathlib import Path
-
 SYNC_BYTES = 64 * 2**20
 SYNC_SECONDS = 5.0
 """A power cut costs at most the records appended within either limit. A killed process loses
@@ -48,7 +45,6 @@ MAGIC = b"RELMOJ1\n"
 _HEADER = struct.Struct("<8sII")
 _HEAD = struct.Struct("<4sQIIQI")
 _CRC = struct.Struct("<I")
-_CHUNK = 1 << 20
 
 
 class Journal:
@@ -81,19 +77,15 @@ class Journal:
     def is_done(self, line: int, text: str) -> bool:
         """Whether the run has passed this line. Ask about every line, in order.
 
-        Raises:
-            OutputError: The input has changed: the vectors of the line are those of another text,
-                or a line that has vectors was skipped.
+        Raises OutputError if the input has changed: the vectors of the line are those of another
+        text, or a line that has vectors was skipped.
         """
         head = self._unchecked
         if head is None or head.line > line:  # new, or skipped by the earlier run
             return line < self.next_line
-        if head.line < line or head.text_crc != text_checksum(text):
-            raise OutputError(
-                f"{self.path}: the input has changed: line {head.line} (counted from 0) differs "
-                "from the text its vectors were computed from; resume with the same input, or "
-                "delete this file to start over"
-            )
+        if head.line < line or head.text_crc != zlib.crc32(_encode(text)):
+            how = f"line {head.line} (counted from 0) differs from the text of its vectors"
+            raise self._input_changed(how)
         self._unchecked = next(self._heads, None)
         return True
 
@@ -113,11 +105,14 @@ class Journal:
     def all_checked(self) -> None:
         """Raise OutputError unless `is_done` was asked about every line of the earlier run."""
         if self._unchecked is not None:
-            raise OutputError(
-                f"{self.path}: the input has changed: it ended before line "
-                f"{self._unchecked.line} (counted from 0), which has vectors; resume with the "
-                "same input, or delete this file to start over"
-            )
+            line = f"line {self._unchecked.line} (counted from 0)"
+            raise self._input_changed(f"it ended before {line}, which has vectors")
+
+    def _input_changed(self, how: str) -> OutputError:
+        return OutputError(
+            f"{self.path}: the input has changed: {how}; resume with the same input, or delete "
+            "this file to start over"
+        )
 
     def records(self) -> Iterator[Record]:
         """Every record, one at a time, verified by its checksum."""
@@ -147,16 +142,12 @@ class Journal:
 
     def close(self) -> None:
         """Close the journal. With records it stays and can be resumed; empty, it is deleted."""
-        if self._file.closed:
-            return
-        if self.num_records == 0:
+        if self.num_records == 0 and not self._file.closed:
             self.remove()
-            return
-        with explain(self.path, "the last lines may be lost; resume computes them again"):
-            try:
+        elif not self._file.closed:
+            advice = "the last lines may be lost; resume computes them again"
+            with explain(self.path, advice), contextlib.closing(self._file):
                 self.sync()
-            finally:
-                self._file.close()
 
     def _start(self, run: Mapping[str, object], resume: bool) -> None:
         with self.path.open("rb") as file:
@@ -223,25 +214,15 @@ class Journal:
 # --- the bytes of a journal
 
 
-@dataclass(frozen=True, slots=True)
-class EntryHead:
-    """What an entry says before its payload."""
+class EntryHead(NamedTuple):
+    """What an entry says before its payload, the JSON and the vectors."""
 
     line: int
     text_crc: int
+    """The CRC32 by which a line is recognized."""
     meta_length: int
     data_length: int
     crc: int
-
-    @property
-    def length(self) -> int:
-        """Bytes of the payload: the JSON and the vectors."""
-        return self.meta_length + self.data_length
-
-
-def text_checksum(text: str) -> int:
-    """The CRC32 by which a line is recognized."""
-    return zlib.crc32(_encode(text))
 
 
 def pack_header(run: Mapping[str, object]) -> bytes:
@@ -273,14 +254,11 @@ def pack_entry(record: Record) -> tuple[bytes, memoryview]:
     """The two pieces of an entry: head and JSON, then the vectors' bytes."""
     vectors = np.ascontiguousarray(record.vectors)
     data = vectors.reshape(-1).view(np.uint8).data
-    meta = _encode(
-        json.dumps(
-            [record.text, list(record.tokens), vectors.shape, vectors.dtype.str],
-            ensure_ascii=False,  # escapes would join two lone surrogates into one character
-        )
-    )
-    crc = zlib.crc32(data, zlib.crc32(meta))
-    head = _HEAD.pack(b"LINE", record.line, text_checksum(record.text), len(meta), data.nbytes, crc)
+    facts = [record.text, list(record.tokens), vectors.shape, vectors.dtype.str]
+    # Not ASCII: escapes would join two lone surrogates into one character.
+    meta = _encode(json.dumps(facts, ensure_ascii=False))
+    text_crc, crc = zlib.crc32(_encode(record.text)), zlib.crc32(data, zlib.crc32(meta))
+    head = _HEAD.pack(b"LINE", record.line, text_crc, len(meta), data.nbytes, crc)
     return head + _CRC.pack(zlib.crc32(head)) + meta, data
 
 
@@ -303,8 +281,8 @@ def read_heads(file: BufferedReader, *, check: bool) -> Iterator[EntryHead]:
     """
     size = os.fstat(file.fileno()).st_size
     while (head := read_head(file)) is not None:
-        end = file.tell() + head.length
-        if end > size or (check and not _is_whole(file, head)):
+        end = file.tell() + head.meta_length + head.data_length
+        if end > size or (check and read_record(file, head) is None):
             return
         file.seek(end)
         yield head
@@ -314,23 +292,11 @@ def read_record(file: BufferedReader, head: EntryHead) -> Record | None:
     """The record of a head just read, leaving the file after it; None if it is damaged."""
     meta = file.read(head.meta_length)
     data = np.empty(head.data_length, np.uint8)
-    if file.readinto(data.data) != data.size:
-        return None
-    if zlib.crc32(data.data, zlib.crc32(meta)) != head.crc:
+    size = file.readinto(data.data)
+    if size != data.size or zlib.crc32(data.data, zlib.crc32(meta)) != head.crc:
         return None
     text, tokens, shape, dtype = json.loads(meta.decode("utf-8", "surrogatepass"))
     return Record(head.line, text, tokens, data.view(dtype).reshape(shape))
-
-
-def _is_whole(file: BufferedReader, head: EntryHead) -> bool:
-    """Whether the payload is complete and undamaged; leaves the file after it."""
-    crc, left = 0, head.length
-    while left > 0:
-        chunk = file.read(min(left, _CHUNK))
-        if not chunk:
-            return False
-        crc, left = zlib.crc32(chunk, crc), left - len(chunk)
-    return crc == head.crc
 
 
 def _encode(text: str) -> bytes:

@@ -11,56 +11,42 @@ be counted, and `relmo.fingerprint`.
 
 from __future__ import annotations
 
+import json
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 from pyarrow import parquet as pq
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
-
-    from relmo.vectors.formats import Record, VectorFileInfo
+from relmo.vectors.formats import Record, VectorFileInfo
 
 GROUP_ROWS = 65_536
 GROUP_BYTES = 16 * 2**20
 """A row group ends with the record that reaches either limit, which bounds the memory."""
 
 _SURROGATES = re.compile("[\ud800-\udfff]")
-_SMALL_COLUMNS = ["line", "position", "token", "layer"]
+_COLUMNS = {
+    "line": pa.int64(),
+    "position": pa.int32(),
+    "token": pa.string(),
+    "layer": pa.int16(),
+    "vector": pa.list_(pa.float32()),
+}
 
 
 def write_parquet(records: Iterable[Record], info: VectorFileInfo, path: Path) -> None:
     """Write one row per token and layer, in row groups of bounded size."""
-    schema = _schema(info)
-    with (
-        path.open("wb") as file,
-        pq.ParquetWriter(
-            file,
-            schema,
-            use_dictionary=_SMALL_COLUMNS,  # vectors do not repeat
-            write_statistics=_SMALL_COLUMNS,
-        ) as writer,
-    ):
+    fingerprint = json.dumps(info.fingerprint)
+    metadata = {"relmo.num_lines": str(info.num_lines), "relmo.fingerprint": fingerprint}
+    fields = [pa.field(*column, nullable=False) for column in _COLUMNS.items()]
+    schema = pa.schema(fields, metadata)
+    small = [name for name in _COLUMNS if name != "vector"]  # vectors do not repeat
+    options = {"use_dictionary": small, "write_statistics": small}
+    with path.open("wb") as file, pq.ParquetWriter(file, schema, **options) as writer:
         for group in _groups(records):
             writer.write_table(_rows(group, info, schema))
-
-
-def _schema(info: VectorFileInfo) -> pa.Schema:
-    columns = [
-        ("line", pa.int64()),
-        ("position", pa.int32()),
-        ("token", pa.string()),
-        ("layer", pa.int16()),
-        ("vector", pa.list_(pa.float32())),
-    ]
-    metadata = {
-        "relmo.num_lines": str(info.num_lines),
-        "relmo.fingerprint": info.fingerprint_json,
-    }
-    return pa.schema([pa.field(*column, nullable=False) for column in columns], metadata)
 
 
 def _groups(records: Iterable[Record]) -> Iterator[list[Record]]:

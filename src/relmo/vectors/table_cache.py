@@ -14,6 +14,7 @@ import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -56,18 +57,15 @@ def cached_table(
         facts: for meta.json.
     """
     place = folder / key
-    if not _is_whole(place, shape):
+    stored = max(1, shape[0]), *shape[1:]  # an empty file cannot be memory-mapped
+    if not _is_whole(place, stored):
         make_folder(folder)
         with explain(folder, ADVICE), _locked(place):
-            if not _is_whole(place, shape):  # another process may have computed it meanwhile
-                _write(place, shape, compute, facts)
+            if not _is_whole(place, stored):  # another process may have computed it meanwhile
+                padding = np.zeros((stored[0] - shape[0], *shape[1:]), np.float16)
+                _write(place, stored, chain(compute(), [padding]), facts)
     table: Table = np.load(place / TABLE, mmap_mode="c")  # writable, as torch wants it; not saved
     return table[: shape[0]], read_json(place / META)
-
-
-def _stored_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape on disk, of at least one row: an empty file cannot be memory-mapped."""
-    return max(1, shape[0]), *shape[1:]
 
 
 def _is_whole(place: Path, shape: tuple[int, ...]) -> bool:
@@ -76,7 +74,7 @@ def _is_whole(place: Path, shape: tuple[int, ...]) -> bool:
         size = (place / TABLE).stat().st_size
     except (OSError, WeightError):
         return False
-    return meta.get("bytes") == size and meta.get("shape") == list(_stored_shape(shape))
+    return meta.get("bytes") == size and meta.get("shape") == list(shape)
 
 
 @contextmanager
@@ -97,21 +95,17 @@ def _locked(place: Path) -> Iterator[None]:
 
 
 def _write(
-    place: Path,
-    shape: tuple[int, ...],
-    compute: Callable[[], Iterable[Table]],
-    facts: Mapping[str, Any],
+    place: Path, shape: tuple[int, ...], blocks: Iterable[Table], facts: Mapping[str, Any]
 ) -> None:
-    started, stored = time.monotonic(), _stored_shape(shape)
-    header = {"descr": "<f2", "fortran_order": False, "shape": stored}
+    started = time.monotonic()
+    header = {"descr": "<f2", "fortran_order": False, "shape": shape}
     with replacing_folder(place, ADVICE) as temporary:
         with (temporary / TABLE).open("wb") as file:
             np.lib.format.write_array_header_1_0(file, header)
             begin = file.tell()
-            for block in compute():
+            for block in blocks:
                 file.write(block.astype("<f2").tobytes())
-            assert file.tell() - begin == 2 * int(np.prod(shape)), "rows do not fit the shape"
-            file.write(bytes(2 * int(np.prod(stored)) - (file.tell() - begin)))
-        size = (temporary / TABLE).stat().st_size
+            size = file.tell()
+            assert size - begin == 2 * int(np.prod(shape)), "rows do not fit the shape"
         seconds = round(time.monotonic() - started, 2)
-        write_json(temporary / META, {"shape": stored, "bytes": size, "seconds": seconds, **facts})
+        write_json(temporary / META, {"shape": shape, "bytes": size, "seconds": seconds, **facts})

@@ -13,18 +13,14 @@ crash at any moment the same call with `resume` continues where the run stopped.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from relmo.errors import ConfigError, OutputError
 from relmo.files import replacing
-from relmo.vectors.formats import VectorFileInfo, WriteVectors, find_format
+from relmo.vectors.formats import Record, VectorFileInfo, WriteVectors, find_format
 from relmo.vectors.journal import Journal
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from relmo.vectors.formats import Record
 
 
 class VectorWriter:
@@ -71,10 +67,7 @@ class VectorWriter:
         """Whether the run has passed this line. Ask about every line, in order.
 
         A line without a record that comes before the last record was skipped by the earlier run;
-        it counts as done.
-
-        Raises:
-            OutputError: The input differs from what the earlier run read.
+        it counts as done. Raises OutputError if the input has changed since that run.
         """
         return self._journal.is_done(line, text)
 
@@ -89,18 +82,14 @@ class VectorWriter:
             )
         self._journal.append(record)
 
-    def finish(self, progress: Callable[[int], object] | None = None) -> None:
-        """Turn the journal into the output and delete it.
-
-        Args:
-            progress: Called after each record with the number of records written so far.
-        """
+    def finish(self) -> None:
+        """Turn the journal into the output and delete it."""
         self._journal.all_checked()
         info = VectorFileInfo(self._fingerprint, self._labels, self._journal.next_line)
         advice = f"fix that and resume; nothing is lost, the vectors are in {self._journal.path}"
         with replacing(self.path, advice) as temporary:
             self._journal.sync()
-            self._write(self._records(progress), info, temporary)
+            self._write(self._journal.records(), info, temporary)
         self._journal.remove()
 
     def close(self) -> None:
@@ -112,12 +101,6 @@ class VectorWriter:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
-
-    def _records(self, progress: Callable[[int], object] | None) -> Iterator[Record]:
-        for count, record in enumerate(self._journal.records(), start=1):
-            yield record
-            if progress is not None:
-                progress(count)
 
 
 def check_output(path: Path) -> WriteVectors:

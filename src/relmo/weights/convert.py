@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from relmo.errors import ConfigError
-from relmo.weights.find import FORMATS, UNTRAINED, find_model, format_named, read_model
+from relmo.weights.find import FORMATS, UNTRAINED, find_model, read_model
 from relmo.weights.safetensors_files import check_storage
 from relmo.weights.tensors import Storage
 
@@ -26,10 +25,6 @@ class ConvertReport:
     lost: tuple[str, ...]
     """What the target does not contain, in words."""
 
-    def to_dict(self) -> dict[str, Any]:
-        """The report as JSON."""
-        return asdict(self)
-
 
 def convert_model(
     source: str | Path,
@@ -47,14 +42,16 @@ def convert_model(
         shard_mb: Native only: maximum size of a weight file in megabytes.
         storage: Native only: "int8" rounds matrices to 8 bits per row.
     """
-    writer = format_named(to)
+    if to not in FORMATS:
+        raise ConfigError(f"unknown format {to!r}; choose one of {', '.join(FORMATS)}")
+    writer = FORMATS[to]
     check_storage(storage)
     if shard_mb is not None and shard_mb < 1:
         raise ConfigError(f"shard_mb must be an integer ≥ 1, got {shard_mb}")
     if source != UNTRAINED and target.resolve() == find_model(source).resolve():
         raise ConfigError(f"{target}: source and target are the same folder; choose another target")
     for other in FORMATS.values():
-        if other is not writer and target.is_dir() and other.detect(target):
+        if other is not writer and other.detect(target):
             raise ConfigError(
                 f"{target} contains a model in the {other.name} format; choose another target"
             )

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from relmo.config import CharCnnConfig, ElmoConfig, LstmConfig
-from relmo.errors import ConfigError, ModelNotFound, WeightError
+from relmo.errors import ModelNotFound, WeightError
 from relmo.files import sha256
 from relmo.nn.bilm import BiLM, initialize
 from relmo.weights.native import Native, read_config
@@ -59,8 +59,7 @@ def find_model(name: str | Path) -> Path:
     bundled = _bundled() / str(name)
     if path.name == str(name) and _succeeds(bundled.is_dir):
         return bundled
-    installed = _installed(str(name))
-    if installed is not None:
+    if installed := _installed(str(name)):
         return installed
     if _succeeds(path.is_file):
         raise ModelNotFound(f"{path} is a file; give the folder that contains it")
@@ -114,13 +113,6 @@ def detect(folder: Path) -> ModelFormat:
     raise WeightError(f"{folder}: unknown model layout. Tried {tried}. The folder contains {seen}")
 
 
-def format_named(name: str) -> ModelFormat:
-    """The format with this name."""
-    if name not in FORMATS:
-        raise ConfigError(f"unknown format {name!r}; choose one of {', '.join(FORMATS)}")
-    return FORMATS[name]
-
-
 def describe_model(name: str | Path) -> dict[str, Any]:
     """Sizes, training record, licence and checksums of a model, read and checked in full."""
     model = read_model(name)
@@ -149,9 +141,8 @@ def describe_folder(folder: Path) -> dict[str, Any]:
     `matches` compares the checksum with the one that was recorded when the model was written; it is
     None if none was recorded.
     """
-    found = detect(folder)
+    found, facts = detect(folder), {}
     recorded = read_config(folder).files if isinstance(found, Native) else {}
-    facts = {}
     for path in sorted(path for path in folder.iterdir() if path.is_file()):
         checksum = sha256(path)
         expected = recorded.get(path.name, {}).get("sha256")

@@ -89,7 +89,7 @@ class Native:
             here = [name for name, home in where.items() if home == file]
             for name, tensor in read_tensors(folder / file, here, storage).items():
                 module_name, shape = wanted[name]
-                check_shape(folder / file, name, tuple(tensor.shape), tuple(shape), HINT)
+                check_shape(folder / file, name, tensor.shape, shape, HINT)
                 check_finite(folder / file, name, tensor)
                 tensors[module_name] = tensor
         has_words = VOCAB in recorded if recorded else (folder / VOCAB).is_file()
@@ -114,33 +114,25 @@ class Native:
     ) -> None:
         """Write the folder: all files into a subfolder first, then moved to their places.
 
-        Args:
-            folder: Created if it does not exist.
-            model: The model.
-            shard_bytes: Maximum size of a weight file; None means no limit.
-            storage: "int8" takes a quarter of the space and rounds the weights.
+        `shard_bytes` is the maximum size of a weight file; None means no limit. "int8" storage
+        takes a quarter of the space and rounds the weights.
         """
         check_storage(storage)
         with replacing_model(folder) as stage:
-            self._write_all(stage, model, shard_bytes, storage)
-
-    def _write_all(
-        self, stage: Path, model: ModelFiles, shard_bytes: int | None, storage: Storage
-    ) -> None:
-        tensors = {START_NAMES.get(name, name): each for name, each in model.tensors.items()}
-        written = write_shards(stage, pack(tensors, storage), shard_bytes)
-        if model.lm_head is not None:
-            written += write_head(stage, model.lm_head(), storage, shard_bytes)
-        if model.lexicon is not None:
-            model.lexicon.write(stage / VOCAB)
-            written.append(VOCAB)
-        sizes = {name: (stage / name).stat().st_size for name in written}
-        files = {n: {"bytes": size, "sha256": sha256(stage / n)} for n, size in sizes.items()}
-        words = None if model.lm_head is None or model.lexicon is None else len(model.lexicon)
-        card = model_card(model.config, words, storage, sum(sizes.values()))
-        (stage / CARD).write_text(card, encoding="utf-8")
-        about = {"storage": storage, "files": files}
-        write_json(stage / "config.json", {**model.config.to_dict(), **about})
+            tensors = {START_NAMES.get(name, name): each for name, each in model.tensors.items()}
+            written = write_shards(stage, pack(tensors, storage), shard_bytes)
+            if model.lm_head is not None:
+                written += write_head(stage, model.lm_head(), storage, shard_bytes)
+            if model.lexicon is not None:
+                model.lexicon.write(stage / VOCAB)
+                written.append(VOCAB)
+            sizes = {name: (stage / name).stat().st_size for name in written}
+            files = {n: {"bytes": size, "sha256": sha256(stage / n)} for n, size in sizes.items()}
+            words = None if model.lm_head is None or model.lexicon is None else len(model.lexicon)
+            card = model_card(model.config, words, storage, sum(sizes.values()))
+            (stage / CARD).write_text(card, encoding="utf-8")
+            about = {"storage": storage, "files": files}
+            write_json(stage / "config.json", {**model.config.to_dict(), **about})
 
 
 @contextmanager

@@ -88,11 +88,7 @@ class OfficialHdf5:
         return lost
 
     def write(
-        self,
-        folder: Path,
-        model: ModelFiles,
-        shard_bytes: int | None = None,
-        storage: Storage = "float32",
+        self, folder: Path, model: ModelFiles, shard_bytes: int | None, storage: Storage
     ) -> None:
         """Write options.json, weights.hdf5 and, for a word table, vocab.txt."""
         if shard_bytes is not None:
@@ -117,13 +113,11 @@ def find_files(folder: Path) -> tuple[Path, Path] | None:
     """The paths of options and weights, under their plain or their published names."""
     found = []
     for plain in ("options.json", "weights.hdf5"):
-        others = sorted(folder.glob(f"*{plain}"))
-        if (folder / plain).is_file():
-            found.append(folder / plain)
-        elif len(others) == 1:
-            found.append(others[0])
-        else:
+        is_plain = (folder / plain).is_file()
+        candidates = [folder / plain] if is_plain else list(folder.glob(f"*{plain}"))
+        if len(candidates) != 1:
             return None
+        found += candidates
     return found[0], found[1]
 
 
@@ -132,9 +126,9 @@ def read_files(options_path: Path, weights_path: Path) -> ModelFiles:
     options = read_json(options_path)
     try:
         return _read_checked(options, options_path, weights_path)
+    except RelmoError:
+        raise
     except (OSError, RuntimeError, KeyError, ValueError, TypeError, AttributeError) as error:
-        if isinstance(error, RelmoError):
-            raise
         raise WeightError(
             f"{weights_path}: damaged, or not an ELMo ({type(error).__name__}: {error}); copy or "
             f"download it again"
@@ -143,7 +137,8 @@ def read_files(options_path: Path, weights_path: Path) -> ModelFiles:
 
 def _read_checked(options: dict[str, Any], options_path: Path, weights_path: Path) -> ModelFiles:
     with _opened(weights_path) as file:
-        names = _dataset_names(file)
+        names: set[str] = set()
+        file.visititems(lambda name, item: names.add(name) if hasattr(item, "shape") else None)
         num_words = file["embedding"].shape[0] if "embedding" in names else None
         config = to_config(options, options_path, names, num_words)
         table = datasets_of(config)
@@ -379,14 +374,6 @@ def _opened(path: Path) -> h5py.File:
         raise WeightError(
             f"{path}: not a complete HDF5 file ({error}); copy or download it again"
         ) from error
-
-
-def _dataset_names(file: h5py.File) -> set[str]:
-    import h5py
-
-    names: set[str] = set()
-    file.visititems(lambda name, item: names.add(name) if isinstance(item, h5py.Dataset) else None)
-    return names
 
 
 def _read_lexicon(folder: Path, num_words: int) -> Lexicon:

@@ -23,7 +23,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from relmo.errors import ConfigError, OutputError, WeightError
+from relmo.config import check_choice
+from relmo.errors import OutputError, WeightError
 from relmo.files import read_json, replacing, write_json
 from relmo.kernels.cpu_products import to_int8
 from relmo.weights.tensors import Storage, check_finite, check_names, check_shape
@@ -49,12 +50,21 @@ ENTRY_BYTES = 100
 def save_tensors(path: Path, tensors: dict[str, Tensor]) -> None:
     """Write a file, completely or not at all."""
     with replacing(path) as temporary:
-        contiguous = {name: tensor.contiguous() for name, tensor in tensors.items()}
-        try:
-            save_file(contiguous, temporary, metadata={"format": "pt"})
-            temporary.chmod(0o666 & ~_umask())  # safetensors makes files for their owner alone
-        except SafetensorError as error:  # how safetensors reports a full disk
-            raise OSError(str(error)) from error
+        write_tensors(temporary, tensors, {"format": "pt"})
+        mask = os.umask(0)
+        os.umask(mask)
+        temporary.chmod(0o666 & ~mask)  # safetensors makes files for their owner alone
+
+
+def write_tensors(
+    path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str] | None = None
+) -> None:
+    """Write tensors of any device to a safetensors file."""
+    whole = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    try:
+        save_file(whole, path, metadata)
+    except SafetensorError as error:  # how safetensors reports a full disk
+        raise OSError(str(error)) from error
 
 
 def tensor_names(path: Path) -> list[str]:
@@ -83,12 +93,6 @@ def bytes_in_file(tensors: Mapping[str, Tensor]) -> int:
     return sum(tensor.nbytes + len(name) + ENTRY_BYTES for name, tensor in tensors.items())
 
 
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
 def _opened(path: Path) -> Any:  # noqa: ANN401 - safetensors has no type for it
     with path.open("rb") as file:
         start = file.read(9)
@@ -111,9 +115,7 @@ def _opened(path: Path) -> Any:  # noqa: ANN401 - safetensors has no type for it
 
 def check_storage(storage: str) -> None:
     """Raise ConfigError unless weights can be stored this way."""
-    if storage not in get_args(Storage):
-        known = " or ".join(get_args(Storage))
-        raise ConfigError(f"unknown storage {storage!r}; choose {known}")
+    check_choice("storage", storage, get_args(Storage))
 
 
 def pack(tensors: dict[str, Tensor], storage: Storage) -> dict[str, Tensor]:
@@ -196,20 +198,17 @@ def plan_shards(tensors: dict[str, Tensor], shard_bytes: int | None) -> list[lis
 
 def tensor_files(folder: Path, recorded: Mapping[str, Any]) -> dict[str, str]:
     """Tensor -> the file that contains it: as config.json records, or else by what exists."""
-    is_single = SINGLE in recorded if recorded else (folder / SINGLE).is_file()
-    if is_single:
+    if SINGLE in recorded if recorded else (folder / SINGLE).is_file():
         return dict.fromkeys(tensor_names(folder / SINGLE), SINGLE)
     weight_map = read_json(folder / INDEX).get("weight_map")
     if not isinstance(weight_map, dict):
         raise WeightError(f"{folder / INDEX}: lacks 'weight_map', which names each tensor's shard")
-    if not all(
-        isinstance(shard, str) and Path(shard).name == shard for shard in weight_map.values()
-    ):
-        raise WeightError(f"{folder / INDEX}: shards must be plain file names in the same folder")
-    for shard in sorted(set(weight_map.values())):
+    for shard in sorted(set(weight_map.values()), key=str):
+        if not isinstance(shard, str) or Path(shard).name != shard:
+            raise WeightError(f"{folder / INDEX}: shards must be plain file names in this folder")
         if not (folder / shard).is_file():
             raise WeightError(f"{folder / INDEX}: names {shard!r}, which is missing; copy it too")
-    return dict(weight_map)
+    return weight_map
 
 
 def shard_names(stem: str, count: int) -> list[str]:
@@ -265,8 +264,7 @@ def read_head(
     else:
         head = {name: torch.cat([part[name] for part in parts]) for name in ("weight", "bias")}
     where = folder / (files[0] if len(files) == 1 else f"{HEAD_STEM}-*")
-    found = tuple(head["weight"].shape)
-    check_shape(where, "weight", found, shape, "is vocab.txt from the same model?")
+    check_shape(where, "weight", head["weight"].shape, shape, "is vocab.txt from the same model?")
     return head
 
 
@@ -275,7 +273,7 @@ def _read_part(path: Path, storage: Storage, width: int) -> dict[str, Tensor]:
     check_names(set(part), {"weight", "bias"}, path, HEAD_HINT)
     rows = len(part["weight"]) if part["weight"].ndim else 0
     for name, wanted in (("weight", (rows, width)), ("bias", (rows,))):
-        check_shape(path, name, tuple(part[name].shape), wanted, HEAD_HINT)
+        check_shape(path, name, part[name].shape, wanted, HEAD_HINT)
         check_finite(path, name, part[name])
     return part
 

@@ -64,11 +64,7 @@ class ModelFormat(Protocol):
         """Read and check it."""
 
     def write(
-        self,
-        folder: Path,
-        model: ModelFiles,
-        shard_bytes: int | None = None,
-        storage: Storage = "float32",
+        self, folder: Path, model: ModelFiles, shard_bytes: int | None, storage: Storage
     ) -> None:
         """Write it; a format without shards or 8-bit storage raises ConfigError."""
 
@@ -84,11 +80,11 @@ def expected_shapes(config: ElmoConfig) -> dict[str, torch.Size]:
 
 def check_names(found: set[str], wanted: set[str], path: Path, hint: str) -> None:
     """Raise WeightError if tensors are missing or unexpected, with their names."""
-    missing, extra = sorted(wanted - found), sorted(found - wanted)
-    if missing:
-        raise WeightError(f"{path}: lacks {_some(missing)}; {hint}")
-    if extra:
-        raise WeightError(f"{path}: has the unexpected {_some(extra)}; {hint}")
+    for what, names in (("lacks", wanted - found), ("has the unexpected", found - wanted)):
+        if names:
+            some = ", ".join(repr(name) for name in sorted(names)[:4])
+            more = f" and {len(names) - 4} more" if len(names) > 4 else ""
+            raise WeightError(f"{path}: {what} {some}{more}; {hint}")
 
 
 def check_shape(
@@ -126,8 +122,3 @@ def build_bilm(files: ModelFiles) -> BiLM:
         bilm = BiLM(files.config)
     bilm.load_state_dict(files.tensors, strict=True, assign=True)
     return bilm.eval()
-
-
-def _some(names: list[str]) -> str:
-    shown = ", ".join(repr(name) for name in names[:4])
-    return shown + (f" and {len(names) - 4} more" if len(names) > 4 else "")

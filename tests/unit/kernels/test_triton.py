@@ -356,11 +356,11 @@ def alternating_errors(device):
     torch.manual_seed(6)
     model = AlternatingLstm(5, 7, 3, dropout=0.0).to(device)
     x, lengths = torch.randn(4, 6, 5, device=device), torch.tensor([4, 1, 0, 6])
-    usual, encoder.has_triton_on = encoder.has_triton_on, lambda device: True
+    usual, encoder.has_triton = encoder.has_triton, lambda device: True
     try:
         found = model(x, lengths)
     finally:
-        encoder.has_triton_on = usual
+        encoder.has_triton = usual
     is_word = (torch.arange(6) < lengths[:, None])[..., None]  # packing puts a token in every row
     return {"outputs": error(found.cpu(), model.cpu()(x.cpu(), lengths) * is_word)}
 

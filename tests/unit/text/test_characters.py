@@ -7,7 +7,6 @@ from relmo import CharCnnConfig
 from relmo.text.characters import (
     ByteCharacters,
     CodePointCharacters,
-    alphabet_of,
     make_characters,
 )
 
@@ -97,11 +96,6 @@ def test_a_word_of_marks_alone_is_cut_somewhere():
         *[1] * 8,
         characters.end_word,
     ]
-
-
-def test_the_alphabet_is_sorted_by_count():
-    assert alphabet_of(["bab", "cb"]) == "bac"
-    assert alphabet_of(["bab", "cb"], max_size=1) == "b"
 
 
 def test_settings_choose_the_scheme():

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from relmo.errors import OutputError, WeightError
-from relmo.train.checkpoint import Progress, has_checkpoint, load_checkpoint, save_checkpoint
+from relmo.train.checkpoint import Progress, find_checkpoints, load_checkpoint, save_checkpoint
 from relmo.train.optim import OptimSettings, make_optimizer
 
 
@@ -51,7 +51,7 @@ def test_everything_comes_back_to_the_bit(tmp_path, kind):
 
 def test_without_a_checkpoint_there_is_none(tmp_path):
     assert load_checkpoint(tmp_path / "missing", *trained()) is None
-    assert not has_checkpoint(tmp_path / "missing")
+    assert find_checkpoints(tmp_path / "missing") == []
 
 
 def test_only_the_last_two_are_kept_and_no_leftover(tmp_path):

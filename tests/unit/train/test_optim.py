@@ -57,8 +57,9 @@ def test_matrices_decay_and_biases_do_not():
 def test_a_bilm_that_is_trained_too_has_a_rate_of_its_own():
     elmo = nn.ModuleDict({"bilm": nn.Linear(3, 3)})
     model = nn.ModuleDict({"elmo": elmo, "head": nn.Linear(2, 2)})
-    optimizer = make_optimizer(model, OptimSettings(learning_rate=0.5, bilm_rate=0.1))
-    set_rate(optimizer, 0.5)
+    settings = OptimSettings(learning_rate=0.5, bilm_rate=0.1, warmup=0.0)
+    optimizer = make_optimizer(model, settings)
+    set_rate(optimizer, 0.0, settings)
     rates = {id(p): group["lr"] for group in optimizer.param_groups for p in group["params"]}
     assert [rates[id(p)] for p in model["head"].parameters()] == [0.5, 0.5]
     assert [rates[id(p)] for p in elmo.parameters()] == [0.05, 0.05]
@@ -88,7 +89,7 @@ def test_adagrad_begins_as_the_originals_did():
 
 def test_a_rate_is_set_for_all_groups():
     optimizer = make_optimizer(nn.Linear(3, 2), OptimSettings())
-    set_rate(optimizer, 0.5)
+    set_rate(optimizer, 0.0, OptimSettings(learning_rate=0.5, warmup=0.0))
     assert [group["lr"] for group in optimizer.param_groups] == [0.5, 0.5]
 
 

@@ -12,13 +12,13 @@ from safetensors import SafetensorError
 from torch import nn
 
 from relmo.errors import ConfigError, OutputError, WeightError
-from relmo.train import checkpoint
 from relmo.train import run as module
 from relmo.train.checkpoint import Best
 from relmo.train.distributed import World
 from relmo.train.optim import OptimSettings
 from relmo.train.run import Run, TensorBoard, check_record, read_record, write_record
 from relmo.train.trainer import Trainer, TrainSettings
+from relmo.weights import safetensors_files
 from tests.unit.train.test_trainer import Line
 
 NAME = "best.safetensors"
@@ -344,7 +344,7 @@ def test_a_full_disk_leaves_the_weights_before(tmp_path, monkeypatch):
     def fail(*_):
         raise SafetensorError("No space left on device")
 
-    monkeypatch.setattr(checkpoint, "save_file", fail)
+    monkeypatch.setattr(safetensors_files, "save_file", fail)
     with pytest.raises(OutputError, match="No space left"):
         Run(tmp_path).save_best(model(2.0), Best(9))
     found = model(0.0)
@@ -357,13 +357,6 @@ def test_scores_are_kept_as_json(tmp_path):
     header = (tmp_path / NAME).read_bytes()
     size = int.from_bytes(header[:8], "little")
     assert json.loads(json.loads(header[8 : 8 + size])["__metadata__"]["best"])["step"] == 7
-
-
-def test_weights_of_an_earlier_run_can_be_dropped(tmp_path):
-    Run(tmp_path).drop_best()
-    Run(tmp_path).save_best(model(), BEST)
-    Run(tmp_path).drop_best()
-    assert list(tmp_path.iterdir()) == []
 
 
 # ── records ─────────────────────────────────────────────────────────────────────────────────────

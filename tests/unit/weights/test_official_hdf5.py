@@ -131,7 +131,7 @@ def test_what_the_format_cannot_hold_is_refused_before_anything_is_written(tmp_p
     config = tiny_config()
     config = type(config).from_dict({**config.to_dict(), "char_cnn": tokens})
     with pytest.raises(WeightError, match="code-point model"):
-        OfficialHdf5().write(tmp_path / "out", Elmo.untrained(config)._files())
+        OfficialHdf5().write(tmp_path / "out", Elmo.untrained(config)._files(), None, "float32")
     assert not (tmp_path / "out").exists()
 
 

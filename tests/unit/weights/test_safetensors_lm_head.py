@@ -136,7 +136,7 @@ def test_converting_can_round_and_cut(elmo, tmp_path):
 
 def test_a_storage_that_is_not_known_is_refused(elmo, tmp_path):
     elmo.save_pretrained(tmp_path / "m")
-    message = "unknown storage 'int4'; choose float32 or int8"
+    message = "unknown storage 'int4'; choose float32, int8"
     with pytest.raises(ConfigError, match=message):
         elmo.save_pretrained(tmp_path / "new", storage="int4")
     with pytest.raises(ConfigError, match=message):

@@ -131,7 +131,7 @@ def _log_sum(
     scores: Tensor, mask: Tensor, transitions: Tensor, start: Tensor, end: Tensor
 ) -> Tensor:
     """Log of the sum of exp(score) over all sequences, (B,)."""
-    if has_triton(scores) and scores.dtype == torch.float32 and scores.shape[2] <= MAX_TAGS:
+    if has_triton(scores.device) and scores.dtype == torch.float32 and scores.shape[2] <= MAX_TAGS:
         from relmo.kernels.triton_crf import log_sum
 
         return log_sum(scores, mask.sum(1).clamp(min=1), transitions, start, end)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
-from relmo.kernels.device import has_triton_on, to_device
+from relmo.kernels.device import has_triton, to_device
 from relmo.kernels.packing import pack
 
 
@@ -82,7 +82,7 @@ class TokenOrder(NamedTuple):
 
 def token_order(lengths: Tensor, T: int, device: torch.device) -> TokenOrder:
     """The order that is fastest on the device, for sentences of these lengths, (B,)."""
-    if has_triton_on(device) and lengths.any():
+    if has_triton(device) and lengths.any():
         return _in_one_kernel(lengths, T, device)
     plan = pack(lengths.clamp(min=1))  # packing needs a token in every row
     ahead, behind = plan.places(T)  # each (N,)

@@ -123,7 +123,7 @@ class LmModel(nn.Module):
         if negatives is None or self.log_chances is None:
             with self.arithmetic():
                 return (self.head.losses(hidden, targets) * weights).sum()
-        if has_triton(hidden):
+        if has_triton(hidden.device):
             return self._fast_sampled_loss(hidden, targets, weights, negatives)
         sample = Sample(negatives, self.log_chances)
         return (self.head.sampled_losses(hidden, targets, sample) * weights).sum()

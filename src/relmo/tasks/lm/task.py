@@ -90,7 +90,7 @@ class LmTask:
         self.rows = settings.rows // self.world.size
         self._state = zero_state(config.lstm, self.rows, like=self.model.head.weight.detach())
         self._sum = torch.zeros(2, device=self.device)  # loss and targets since the last log
-        if graphs and has_triton(self.model.head.weight):
+        if graphs and has_triton(self.device):
             self.model.capture(settings.window, self.rows)
 
     def loss(self, step: int) -> Tensor:

@@ -28,12 +28,11 @@ from dataclasses import asdict, dataclass
 from itertools import chain, islice
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
-from relmo.config import Range, Settings, TokenizerName
+from relmo.config import Fraction, Settings, TokenizerName
 from relmo.errors import RelmoError, TextError
 from relmo.files import replacing_folder, sha256
 from relmo.text.characters import BEGIN_SENTENCE, END_SENTENCE
@@ -54,7 +53,6 @@ PIECE = 1 << 22
 """Ids renumbered at a time."""
 
 Ids = NDArray[np.uint32]
-Share = Annotated[float, Range(least=0, below=1)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,9 +60,9 @@ class CacheSettings(Settings):
     """What determines the content of a cache, besides the text."""
 
     tokenizer: TokenizerName = "relmo"
-    held_out: Share = 0.005
+    held_out: Fraction = 0.005
     """Fraction of the documents held out from training."""
-    whole: Share = 0.0
+    whole: Fraction = 0.0
     """Fraction of the training documents that are tokenized as treebanks are, compounds whole, so
     that a model has seen words such as `well-known` or `1,000`, too; they are not counted for the
     vocabulary of the softmax."""

@@ -12,7 +12,7 @@ import torch
 from relmo import Elmo
 from relmo.errors import ConfigError
 from relmo.tasks.lm.task import LmTask
-from relmo.train.optim import make_optimizer, rate_at, set_rate
+from relmo.train.optim import make_optimizer, set_rate
 from relmo.train.run import read_record
 from relmo.weights.convert import convert_model
 from relmo.weights.find import read_model
@@ -321,7 +321,7 @@ def test_accumulated_steps_are_one_step_of_their_mean_gradient(corpus, tmp_path)
     by_hand = task_of(corpus, recipe)
     optimizer = make_optimizer(by_hand.model, recipe.optimizer)
     for step in range(3):
-        set_rate(optimizer, rate_at(step / 3, recipe.optimizer))
+        set_rate(optimizer, step / 3, recipe.optimizer)
         first, second = by_hand.loss(2 * step), by_hand.loss(2 * step + 1)
         ((first + second) / 2).backward()
         optimizer.step()

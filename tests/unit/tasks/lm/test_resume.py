@@ -24,7 +24,7 @@ from safetensors.torch import load_file, save
 import relmo
 from relmo.errors import ConfigError
 from relmo.tasks.lm.pretrain import pretrain
-from relmo.train import checkpoint
+from relmo.weights import safetensors_files
 from relmo.weights.find import read_model
 from tests.support.toy_lm import Corpus, Grammar, metrics, toy_recipe
 
@@ -256,7 +256,7 @@ def kill_at_line(number, counted, run, output):
 def kill_in_write(number, share, run, output):
     """Run, and die when that share of the number-th checkpoint is written."""
     left = number
-    save_file = checkpoint.save_file
+    save_file = safetensors_files.save_file
 
     def save_half(tensors, path, metadata):
         nonlocal left
@@ -267,7 +267,7 @@ def kill_in_write(number, share, run, output):
         left -= 1
         save_file(tensors, path, metadata)
 
-    checkpoint.save_file = save_half
+    safetensors_files.save_file = save_half
     run(output)
 
 
