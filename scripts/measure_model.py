@@ -14,7 +14,7 @@ from __future__ import annotations
 import argparse
 import platform
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -71,7 +71,7 @@ def measure(elmo: Elmo, documents: Sequence[Document]) -> Measured:
     seconds: dict[ScoreStart, float] = {}
     for start in starts:
         begun = perf_counter()
-        perplexity[start] = elmo.lm.perplexity(documents, start).to_dict()
+        perplexity[start] = asdict(elmo.lm.perplexity(documents, start))
         seconds[start] = round(perf_counter() - begun, 2)
     vectors = elmo.embed(list(first_sentences(documents, COMPARED_TOKENS)))
     return Measured(perplexity, np.concatenate(vectors, 1), seconds)

@@ -35,17 +35,13 @@ __all__ = [
 ]
 
 _HOME = {
-    "CharCnnConfig": "relmo.config",
-    "Elmo": "relmo.elmo",
-    "ElmoConfig": "relmo.config",
-    "ElmoLayer": "relmo.elmo_layer",
-    "Layers": "relmo.types",
-    "LstmConfig": "relmo.config",
-    "RelmoError": "relmo.errors",
-    "ScalarMix": "relmo.nn.scalar_mix",
-    "SemanticIndex": "relmo.search.index",
-    "Token": "relmo.types",
-    "WordTableConfig": "relmo.config",
+    **dict.fromkeys(("CharCnnConfig", "ElmoConfig", "LstmConfig", "WordTableConfig"), "config"),
+    **dict.fromkeys(("Layers", "Token"), "types"),
+    "Elmo": "elmo",
+    "ElmoLayer": "elmo_layer",
+    "RelmoError": "errors",
+    "ScalarMix": "nn.scalar_mix",
+    "SemanticIndex": "search.index",
 }
 
 
@@ -54,7 +50,7 @@ def __getattr__(name: str) -> object:
         return import_module("relmo.errors")
     if name not in _HOME:
         raise AttributeError(f"module 'relmo' has no attribute {name!r}")
-    value = getattr(import_module(_HOME[name]), name)
+    value = getattr(import_module(f"relmo.{_HOME[name]}"), name)
     globals()[name] = value
     return value
 

@@ -4,9 +4,9 @@
     elmo.embed([["The", "bank"]])            list of (L + 1, T, D): every layer of every token
     elmo.encode(["The bank."])               (1, D): one vector per text
     elmo.sense_vectors([["The", "bank"]])    list of (T, P + L D): to compare a word's senses
-    elmo.lm.score([["The", "bank"]])         the two language models, where the softmax is stored
+    elmo.lm.score([["The", "bank"]])         log-probabilities, by models that include the softmax
 
-The way of a sentence: `text` makes words of it, `runtime` looks up or computes their token vectors
+Data flow: `text` splits a sentence into words, `runtime` looks up or computes their token vectors
 and runs the two language models, and the layers come back without the boundaries. A sentence's
 vectors depend on that sentence and the model alone: each starts anew unless a state is given.
 """
@@ -57,12 +57,12 @@ from relmo.weights.native import Native
 from relmo.weights.tensors import ModelFiles, Storage, build_bilm, tensors_of
 
 HalfVectors = NDArray[np.float16]
-NOT_SHAPING = ("name", "licence", "training", "official")
-"""Settings that change no vector."""
+METADATA_KEYS = ("name", "licence", "training", "official")
+"""Settings that do not affect vectors, left out of the fingerprint."""
 
 
 class EmbedOptions(TypedDict, total=False):
-    """Arguments of `Elmo.embed` besides the dtype, which decides the type of its result."""
+    """Arguments of `Elmo.embed`, except the dtype, which decides its return type."""
 
     layers: LayerChoice
     batch_tokens: int | None
@@ -70,7 +70,7 @@ class EmbedOptions(TypedDict, total=False):
 
 
 class EncodeOptions(TypedDict, total=False):
-    """Likewise of `Elmo.encode`, besides what it converts to."""
+    """Arguments of `Elmo.encode`, except those that decide its return type."""
 
     layers: OneLayer | None
     pooling: Pooling
@@ -85,7 +85,7 @@ class Elmo:
 
     `config` holds its settings; `num_layers` counts its layers, the token layer included; `width`
     is D, the width of a token, both directions together; `bilm` is the PyTorch module, `lexicon`
-    its word list if it has one, `tokenizer` splits strings, and `runtime` is the plumbing below.
+    its word list if it has one, `tokenizer` splits strings, and `runtime` batches and runs it.
     """
 
     def __init__(
@@ -118,8 +118,8 @@ class Elmo:
 
         Args:
             name: a folder, an installed model's name, or "relmo-untrained".
-            precision: of the LSTMs' products, on a CPU: "float32" is exact, "bfloat16" and "int8"
-                are faster; "auto" is bfloat16 where the CPU has it, else float32.
+            precision: of the LSTMs' matrix products: "float32" is exact, "bfloat16" and, on a CPU,
+                "int8" are faster; "auto" is bfloat16 if the device supports it, else float32.
             device: where to run; by default a CUDA device if there is one, else the CPU.
             start: "zero" or "stored", the state before a sentence, for a model that stores one; the
                 model's own choice by default.
@@ -158,13 +158,13 @@ class Elmo:
         Native().write(Path(folder), self._files(), shard_bytes, storage)
 
     def _files(self) -> ModelFiles:
-        """The model as formats take it."""
+        """The model as the `ModelFiles` that formats write."""
         return ModelFiles(self.config, dict(tensors_of(self.bilm)), self.lexicon, self._lm_head)
 
     def fingerprint(self) -> str:
-        """A checksum of all that decides a vector: equal for equal models, whatever their files."""
+        """A checksum of everything that affects vectors: equal for equal models in any layout."""
         settings = self.config.to_dict()
-        shaping = {k: v for k, v in settings.items() if k not in NOT_SHAPING}
+        shaping = {k: v for k, v in settings.items() if k not in METADATA_KEYS}
         choices = [self.bilm.start, *([] if self.precision == "float32" else [self.precision])]
         digest = hashlib.sha256(json.dumps([shaping, *choices], sort_keys=True).encode())
         for name, tensor in sorted(tensors_of(self.bilm)):
@@ -263,13 +263,13 @@ class Elmo:
         batch_tokens: int | None = None,
         show_progress_bar: bool = False,
     ) -> list[Vectors] | list[HalfVectors]:
-        """Vectors of each token of each sentence, in order.
+        """Vectors of each token of each sentence, in order; an empty sentence gives (L + 1, 0, D).
 
         Args:
             sentences: token lists, or strings: one sequence each.
             layers: "all" gives (L + 1, T, D) per sentence; "mean", "top", "bottom" (the mean of
                 layers 0 and 1) or a layer number give (T, D).
-            dtype: of the vectors; "float16" halves their size and what leaves a GPU.
+            dtype: of the vectors; "float16" halves memory and GPU-to-host traffic.
             batch_tokens: padded tokens per batch; by default what suits the device.
             show_progress_bar: on standard error.
         """
@@ -287,7 +287,7 @@ class Elmo:
         batch_tokens: int | None = None,
         batch_sentences: int | None = None,
     ) -> Iterator[AnyVectors]:
-        """Like `embed`, lazily: a window of sentences at a time is held, and results keep order."""
+        """Lazy `embed`: holds one window of sentences in memory; yields results in input order."""
         check_layers(layers, self.num_layers)
         check_choice("dtype", dtype, get_args(VectorDtype))
         choose = partial(choose_layers, layers=layers)
@@ -391,7 +391,13 @@ class Elmo:
         check_one_layer(choice, self.num_layers)
         check_choice("pooling", pooling, get_args(Pooling))
         many = [texts] if isinstance(texts, str) else list(texts)
-        parts = [_sentences_of(text, number) for number, text in enumerate(many)]
+        for number, text in enumerate(many):
+            if not isinstance(text, str):
+                raise TextError(
+                    f"expected strings, got {type(text).__name__} as text {number}; for token "
+                    f"lists use embed"
+                )
+        parts = [self.sentences([text]) for text in many]
         sentences = [sentence for text in parts for sentence in text]
         stream = self.embed_stream(sentences, layers=choice, batch_sentences=batch_size)
         result = np.zeros((len(many), self.width), dtype=np.float32)  # (N, D)
@@ -411,15 +417,6 @@ class Elmo:
 def _collect(stream: Iterator[AnyVectors], total: int, show: bool) -> list[Vectors]:
     found = progress(stream, total, "sentences", show) if show else stream
     return cast("list[Vectors]", list(found))
-
-
-def _sentences_of(text: str, number: int) -> list[str]:
-    if not isinstance(text, str):
-        raise TextError(
-            f"expected strings, got {type(text).__name__} as text {number}; for token lists use "
-            f"embed"
-        )
-    return [text[start:end] for start, end in split_sentences(text)]
 
 
 def _best_device() -> torch.device:

@@ -111,7 +111,7 @@ class ElmoLayer(nn.Module):
         return self.bilm.read_padded(vectors[batch.index], batch.lengths)
 
     def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> Self:
-        """Let `.to(device)` move a frozen biLM too; its float32 is not ours to change."""
+        """Let `.to(device)` move a frozen biLM too; its dtype stays float32."""
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         self._elmo.to(self._mixes()[0].gamma.device)
         return self

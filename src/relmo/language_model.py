@@ -12,7 +12,7 @@ State is carried through a document, or starts anew with each sentence.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, get_args
 
@@ -74,10 +74,6 @@ class Perplexity:
     """Targets of one direction."""
     unknown_rate: float
     """Share of the words that are outside the vocabulary."""
-
-    def to_dict(self) -> dict[str, float]:
-        """The values as JSON has them."""
-        return asdict(self)
 
 
 class LanguageModel:

@@ -26,7 +26,7 @@ OneLayer = Literal["mean", "top", "bottom"] | int
 LayerChoice = Literal["all", "mean", "top", "bottom"] | int
 NAMES = ("all", "mean", "top", "bottom")
 MEAN_LABEL, BOTTOM_LABEL = -1, -2
-"""Labels in vector files of what is no single layer."""
+"""Labels in vector files for choices that are not a single layer."""
 
 
 def parse_layers(text: str) -> LayerChoice:
@@ -43,7 +43,7 @@ def check_layers(
     num_layers: int,
     names: Iterable[str] = NAMES,
 ) -> None:
-    """Raise ConfigError unless a model with so many layers, the token layer included, has them."""
+    """Raise ConfigError if a model with `num_layers` layers, the token layer included, lacks it."""
     if isinstance(layers, str):
         is_known = layers in names
     else:

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from relmo import Elmo
-from relmo.weights.convert import convert_model
-from relmo.weights.find import describe_folder, describe_model
+from relmo.weights.find import convert_model, describe_folder, describe_model
 from scripts import sense_test
 
 FOLDER = Path(str(files("relmo"))) / "models" / "relmo-en-small"

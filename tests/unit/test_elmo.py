@@ -151,7 +151,7 @@ def test_a_state_of_other_rows_is_refused(tiny):
 
 def test_a_start_that_the_model_does_not_have_is_refused(tiny, tmp_path):
     tiny.save_pretrained(tmp_path)
-    with pytest.raises(ConfigError, match="unknown start 'stored'; this model has zero"):
+    with pytest.raises(ConfigError, match="unknown start 'stored'; choose zero"):
         Elmo.from_pretrained(tmp_path, start="stored")
 
 

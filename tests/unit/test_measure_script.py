@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -59,7 +60,7 @@ def test_the_shipped_model_is_stored_in_eight_bits(run):
 def test_perplexities_are_those_of_each_model(run, measures, storage, model, start):
     elmo = Elmo.from_pretrained(run / model, device="cpu")
     documents = [elmo.sentences(each.split("\n")) for each in (*TEXT.split("\n\n"), "wiki")]
-    wanted = elmo.lm.perplexity(documents, start).to_dict()
+    wanted = asdict(elmo.lm.perplexity(documents, start))
     found = measures["texts"]["wiki"]["perplexity"][storage][start]
     assert found == pytest.approx(wanted, rel=1e-6)
     assert set(found) == {"forward", "backward", "mean", "tokens", "unknown_rate"}

@@ -16,8 +16,8 @@ from rich.console import Console
 
 from relmo import __version__
 from relmo.cli.models import convert, embed, info, perplexity, pretrain
-from relmo.cli.output import note
 from relmo.cli.search import index, search, serve
+from relmo.cli.shared import note
 from relmo.cli.studies import bench, neighbors, probe, report
 from relmo.cli.tasks import evaluate, predict, train
 from relmo.errors import RelmoError, exit_code

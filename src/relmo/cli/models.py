@@ -12,8 +12,19 @@ from typing import Annotated, Any, BinaryIO
 
 import typer
 
-from relmo.cli.options import DEFAULT_MODEL, AsJson, AsJsonLines, Changes, Model, Precision, Resume
-from relmo.cli.output import note, say, say_json, say_line
+from relmo.cli.shared import (
+    DEFAULT_MODEL,
+    AsJson,
+    AsJsonLines,
+    Changes,
+    Model,
+    Precision,
+    Resume,
+    note,
+    say,
+    say_json,
+    say_line,
+)
 from relmo.errors import ConfigError, TextError, WeightError
 
 
@@ -145,7 +156,7 @@ def convert(
     as_json: AsJson = False,
 ) -> None:
     """Convert a model to another file format; weights stay exact unless stored as int8."""
-    from relmo.weights.convert import convert_model
+    from relmo.weights.find import convert_model
 
     report = convert_model(source, target, to, shard_mb, storage)  # type: ignore[arg-type]
     for loss in report.lost:
@@ -254,4 +265,4 @@ def perplexity(
     split = [elmo.sentences(document) for document in shown]
     if not any(words for document in split for words in document):
         raise TextError(f"{file}: contains no words")
-    say(lm.perplexity(split, start.value).to_dict(), as_json)
+    say(asdict(lm.perplexity(split, start.value)), as_json)

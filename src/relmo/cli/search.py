@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from relmo.cli.options import DEFAULT_MODEL, AsJson, Model, Precision
-from relmo.cli.output import note, say
+from relmo.cli.shared import DEFAULT_MODEL, AsJson, Model, Precision, note, say
 from relmo.errors import ConfigError, need_extra
 from relmo.layers import parse_layers
 

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 import sys
-from collections import Counter
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
-from relmo.cli.options import DEFAULT_MODEL, AsJson, Model, Precision
-from relmo.cli.output import note, say
+from relmo.cli.shared import DEFAULT_MODEL, AsJson, Model, Precision, note, say
 
 Name = Annotated[
     str,
@@ -38,9 +32,6 @@ Cache = Annotated[
     Path | None, typer.Option(help="Folder in which to keep the data's layers for the next run.")
 ]
 Seed = Annotated[int, typer.Option(help="Random seed of the classifiers.")]
-SCORE = re.compile(r"(?P<part>.+?)_(?P<metric>accuracy|f1)_(?P<reading>.+)")
-MEASURE = re.compile(r"(?P<part>.+)_(?P<reading>layer_\d+)")
-MEASURED = {"wsd": "F1 in percent", "intrinsic": "cosines and explained variance"}
 
 
 def probe(
@@ -56,7 +47,7 @@ def probe(
 ) -> None:
     """Measure what each layer of a model encodes, with as little training as possible."""
     from relmo.elmo import Elmo
-    from relmo.lab.probes.run import check_probe, run_probe
+    from relmo.lab.probes.run import MEASURED, check_probe, run_probe, score_table
 
     check_probe(name, data, output, vectors, cache, seed)
     elmo = Elmo.from_pretrained(model, precision=precision)  # type: ignore[arg-type]
@@ -68,27 +59,6 @@ def probe(
         Console().print(score_table(results))
 
 
-def score_table(results: Mapping[str, float]) -> Table:
-    """One row per reading, one column per part or measure."""
-    cells: dict[str, dict[str, float]] = {}
-    parts: dict[str, None] = {}  # an ordered set
-    for name, value in results.items():
-        found = SCORE.fullmatch(name) or MEASURE.fullmatch(name)
-        assert found is not None, name
-        parts[found["part"]] = None
-        cells.setdefault(found["reading"], {})[found["part"]] = value
-    table = Table(box=None, pad_edge=False)
-    table.add_column("reading", no_wrap=True)
-    for part in parts:
-        table.add_column(part, justify="right", no_wrap=True)
-    for reading, row in cells.items():
-        table.add_row(reading, *(f"{row[part]:.2f}" if part in row else "" for part in parts))
-    return table
-
-
-MOST_WORDS = 20_000
-"""Most frequent words of the corpus that are compared without context."""
-
 Word = Annotated[str, typer.Argument(metavar="WORD", help="A word of the sentence.")]
 Sentence = Annotated[str, typer.Argument(metavar="SENTENCE", help="The word in its context.")]
 Corpus = Annotated[
@@ -97,7 +67,9 @@ Corpus = Annotated[
 Count = Annotated[int, typer.Option("-k", "--count", min=1, help="Number of neighbors.")]
 Layer = Annotated[
     str | None,
-    typer.Option(help="Layer to compare by: a number, top or mean; sense vectors if omitted."),
+    typer.Option(
+        help="Layer to compare by: a number, top, mean or bottom; default: sense vectors."
+    ),
 ]
 AnyWord = Annotated[
     bool, typer.Option(help="Compare with all words of the corpus, by the top layer.")
@@ -117,66 +89,28 @@ def neighbors(
 ) -> None:
     """Show the nearest occurrences of a word in context, and the nearest words without context."""
     from relmo.elmo import Elmo
-    from relmo.files import make_folder, sha256
-    from relmo.lab.probes.neighbors import (
-        compared_layer,
-        find_position,
-        nearest_occurrences,
-        nearest_words,
-    )
-    from relmo.lab.probes.run import check_output
+    from relmo.lab.probes.neighbors import find_neighbors
     from relmo.layers import parse_layers
-    from relmo.text.documents import find_files, read_documents
-    from relmo.train.run import write_record
+    from relmo.train.run import Run
 
-    check_output(output)
+    if output is not None:
+        Run(output).check_start(resume=False, makes_checkpoints=False)
+    by = None if layer is None else parse_layers(layer)
     elmo = Elmo.from_pretrained(model)
-    chosen = compared_layer(elmo, None if layer is None else parse_layers(layer), any_word)
-    words = [token.text for token in elmo.tokens(sentence)]
-    position = find_position(words, word)
-    files = find_files([corpus])
-    lines = [line for path in files for document in read_documents(path) for line in document]
-    sentences = elmo.sentences(lines)
-    found = nearest_occurrences(
-        elmo, words, position, sentences, layer=chosen, count=count, any_word=any_word
+    found = find_neighbors(
+        elmo, word, sentence, corpus, layer=by, count=count, any_word=any_word, output=output
     )
-    if not found:
+    if not found.occurrences:
         note(
             f"{word!r} is in no other sentence of {corpus}; --any-word compares with all its words"
         )
-    common = [w for w, _ in Counter(w for s in sentences for w in s).most_common(MOST_WORDS)]
-    without = nearest_words(elmo, words[position], common, count)
-    result: dict[str, Any] = {
-        "static": [[w, round(c, 4)] for w, c in without],
-        "context": [[" ".join(o.words), round(o.cosine, 4), o.position] for o in found],
-    }
-    if output is not None:
-        record = {
-            "task": "neighbors",
-            "elmo": {"name": elmo.config.name, "fingerprint": elmo.fingerprint()},
-            "word": word,
-            "sentence": " ".join(words),
-            "layer": chosen,
-            "data": {"files": {path.name: sha256(path) for path in files}, "any_word": any_word},
-            "results": result,
-        }
-        make_folder(output)
-        write_record(output / "run.json", record)
     if as_json:
-        say({"word": word, "sentence": " ".join(words), "layer": chosen, **result}, as_json=True)
+        say(found.to_dict(), as_json=True)
         return
     console = Console(soft_wrap=True, highlight=False)
-    by = "sense vectors" if chosen is None else f"layer {chosen}"
-    table = Table("cosine", f"{word!r} in context, by {by}", title_justify="left")
-    marks = "{}" if console.is_terminal else "[{}]"  # bold text needs a terminal
-    for occurrence in found:
-        shown = Text(" ").join(
-            Text(marks.format(w), style="bold") if i == occurrence.position else Text(w)
-            for i, w in enumerate(occurrence.words)
-        )
-        table.add_row(f"{occurrence.cosine:.3f}", shown)
-    console.print(table)
-    console.print("Nearest without context: " + ", ".join(f"{w} {c:.3f}" for w, c in without))
+    console.print(found.table(marks_words=not console.is_terminal))
+    static = ", ".join(f"{w} {cosine:.3f}" for w, cosine in found.static)
+    console.print(f"Nearest without context: {static}")
 
 
 Runs = Annotated[

@@ -11,8 +11,18 @@ from typing import Annotated
 
 import typer
 
-from relmo.cli.options import DEFAULT_MODEL, AsJson, AsJsonLines, Changes, Precision, Resume
-from relmo.cli.output import note, say, say_json, say_line
+from relmo.cli.shared import (
+    DEFAULT_MODEL,
+    AsJson,
+    AsJsonLines,
+    Changes,
+    Precision,
+    Resume,
+    note,
+    say,
+    say_json,
+    say_line,
+)
 from relmo.errors import ConfigError, TextError
 
 TaskName = Annotated[

@@ -6,7 +6,7 @@
 
 The directions share the token layer and nothing else; `join_directions` joins them only when the
 layers are returned. This is not a usual bidirectional LSTM, whose second layer reads both
-directions of the first. State is an argument and a result, never a memory of the module.
+directions of the first. State is an argument and a result; the module itself stores none.
 
 `run_stack` is the recurrence over layers: which layer reads what, where the skip connection goes,
 what becomes of the state. Whoever runs the LSTMs (the plain modules here, the training kernels, the
@@ -37,7 +37,7 @@ Outputs = Sequence[Sequence[Tensor] | Tensor]
 
 
 class Engine(Protocol):
-    """Whoever runs the LSTMs of both directions over packed tokens."""
+    """Runs the LSTMs of both directions over packed tokens."""
 
     def read_packed(
         self, rows: Tensor, packing: Packing, state: BiLmState
@@ -93,10 +93,10 @@ class BiLM(nn.Module):
         return list(zip(ahead, behind, strict=True)), BiLmState(forward, backward)
 
     def read_padded(self, x: Tensor, lengths: Tensor) -> Layers:
-        """Like `read` from the start state, for training: GPU kernels read padding along.
+        """Like `read` from the start state, for training; GPU kernels also process the padding.
 
         What they read past a sentence's end is discarded and passes no gradient, so there is no
-        state to return. Gradients flow back once: the kernels refuse a second backward pass.
+        state to return. Backward can be called only once: the kernels overwrite their memory.
         """
         if not has_kernels(self):
             return self.read(x, lengths)[0]
@@ -161,7 +161,8 @@ def run_stack(
 ) -> tuple[list[Tensor], LstmState]:
     """Outputs of every layer, and the state after the last token.
 
-    The state holds what a layer computed before the skip: that is what it feeds back to itself.
+    The state holds each layer's own output, before the skip connection is added: the recurrence
+    uses that one.
 
     Args:
         layer: the arithmetic of one layer.

@@ -1,7 +1,7 @@
 """Reading with a trained model: words -> token vectors -> layers -> the vectors asked for.
 
-`FastBiLM` runs a biLM by the fastest engine that gives its numbers; `Runtime` adds what surrounds
-it: spelling, the memo of words, batches of like length, results in the order of the input.
+`FastBiLM` runs a biLM with the fastest engine that reproduces its outputs; `Runtime` adds what
+surrounds it: spelling, the memo of words, batches of like length, results in input order.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ from relmo.kernels.device import begin_host_copy, to_device, uses_fast_kernels
 from relmo.kernels.packing import Packing
 from relmo.nn.bilm import BiLM, Engine, Outputs, has_kernels, read_sentences
 from relmo.nn.token_layers import CharCnn
-from relmo.runtime.cpu_engine import CpuEngine, CpuTokenLayer
-from relmo.runtime.gpu_engine import GpuEngine
+from relmo.runtime.engines import CpuEngine, CpuTokenLayer, GpuEngine
 from relmo.runtime.host import in_threads
 from relmo.runtime.word_memo import WordMemo, weight_versions, words_that_fit
 from relmo.text.batches import in_windows, index_words, map_batches, plan_batches
@@ -49,7 +48,7 @@ def check_precision(precision: str) -> None:
 
 
 class FastBiLM:
-    """Runs a biLM by an engine where nothing is trained, by its own modules elsewhere.
+    """Runs a frozen biLM with a CPU or GPU engine, any other with its own modules.
 
     Weights are packed when they are first used, and again when they have changed. Changes by a
     fused optimizer go unnoticed, so weights that require gradients are not packed.
@@ -117,7 +116,7 @@ class FastBiLM:
         return GpuEngine(self.bilm, dtype)
 
     def _may_pack(self, module: nn.Module) -> bool:
-        """Whether the module is only read, there is an engine, and it is not switched off."""
+        """Whether an engine may be used: it exists, is enabled, and the weights are frozen."""
         is_trained = not self.is_frozen and any(p.requires_grad for p in module.parameters())
         is_float32 = next(self.bilm.parameters()).dtype == torch.float32
         has_engine = (is_float32 and self._is_on_cpu()) or has_kernels(self.bilm)
@@ -170,7 +169,7 @@ class Runtime:
         return self.characters is not None and self.characters.is_cut(word)
 
     def batch(self, sentences: Sequence[Words]) -> Batch:
-        """Sentences as `BiLM.forward` takes them, boundaries added: the way to gradients."""
+        """Sentences as `BiLM.forward` takes them, boundaries added; use it to get gradients."""
         found = index_words(sentences)
         index = to_device(found.index, self.device)
         return Batch(self.spell(found.words), index, torch.from_numpy(found.lengths))
@@ -249,4 +248,4 @@ def begin_unpacking(
     if values.is_cuda:  # a GPU makes vectors faster than one thread copies them
         return lambda: in_threads(partial(copies, wait()), len(lengths))
     found = copies(wait(), range(len(lengths)))
-    return lambda: found  # nothing to wait for: the batch need not stay until the next is begun
+    return lambda: found  # already copied: the batch's tensors can be freed before the next

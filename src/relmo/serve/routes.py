@@ -17,7 +17,14 @@ from fastapi.responses import FileResponse, HTMLResponse, Response
 from fastapi.staticfiles import StaticFiles
 
 from relmo.errors import ConfigError
-from relmo.layers import MEAN_LABEL, LayerChoice, check_layers, choose_layers, layer_labels
+from relmo.layers import (
+    BOTTOM_LABEL,
+    MEAN_LABEL,
+    LayerChoice,
+    check_layers,
+    choose_layers,
+    layer_labels,
+)
 from relmo.serve import schemas
 from relmo.serve.errors import ApiError, invalid
 from relmo.serve.monitoring import Metrics
@@ -109,7 +116,7 @@ def relmo_routes(service: Service) -> APIRouter:
         answer = {
             "model": service.name,
             "width": service.width,
-            "layers": ["mean" if label == MEAN_LABEL else label for label in labels],
+            "layers": [{MEAN_LABEL: "mean", BOTTOM_LABEL: "bottom"}.get(i, i) for i in labels],
             "sentences": [
                 {"tokens": _placed(s), "vectors": v}
                 for s, v in zip(sentences, vectors, strict=True)

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from relmo.search.filters import conditions
 
 JSON = "application/json"
-LayerName = Literal["all", "mean", "top"]
+LayerName = Literal["all", "mean", "top", "bottom"]
 EXPECTED_TEXTS = (
     "expected a string or a list of strings; token ids depend on OpenAI's tokenizers and are "
     "not supported (in LangChain set check_embedding_ctx_length=False)"

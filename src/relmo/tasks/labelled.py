@@ -37,8 +37,8 @@ class BatchSettings(Settings):
     max_length: CountOrZero = 0
     """Longer examples are left out of training; 0 keeps all."""
     sorted_together: Count = 64
-    """Batches whose examples are sorted by length together: little padding, much shuffling. With 1
-    a batch has mixed lengths, which batch normalization needs."""
+    """Batches sorted by length as one group: more means less padding, fewer means more mixing.
+    With 1 a batch has mixed lengths, which batch normalization needs."""
     share: Annotated[float, Range(above=0, most=1)] = 1.0
     """Share of the training examples to train on, drawn by the run's seed."""
 
@@ -172,7 +172,7 @@ class LabelledTask(ABC, Generic[Example, Prediction, ModelSettings]):
     def counts(
         self, examples: Sequence[Example], predictions: Sequence[Prediction]
     ) -> list[Any] | None:
-        """What each example adds to the sums behind the scores, to compare runs; None for none."""
+        """Per-example counts that add up to the scores, for significance tests; None without."""
         return None
 
     @abstractmethod

@@ -6,8 +6,8 @@
     FOLDER/best.safetensors    the best weights so far, for tasks that keep them
     FOLDER/tensorboard/        the metrics again, where TensorBoard is installed
 
-`write_record` and `read_record` serve everything else that is measured, too: a record says what was
-found, with which versions, on which hardware, from which commit.
+`write_record` and `read_record` are also used for probes and other measurements: a record says what
+was found, with which versions, on which hardware, from which commit.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Run:
 
         A run that makes checkpoints may be resumed before it has made one: it starts again.
         """
-        can_resume, problem = find_checkpoints(self.checkpoints), ""
+        can_resume, problem = bool(find_checkpoints(self.checkpoints)), ""
         without = "without a checkpoint to resume from"
         if self.record_path.exists() and not (resume and can_resume):
             problem = f"a finished run {without};" if resume else "a finished run;"
@@ -92,8 +92,8 @@ class Run:
             if changed:
                 others = ", ".join(changed)
                 raise ConfigError(
-                    f"{self.checkpoints} belongs to a run with another {others}; resume it with "
-                    f"what it started with{old and f' ({old})'}, or choose another folder"
+                    f"{self.checkpoints} was made with different settings ({others}); resume with "
+                    f"the original ones{old and f' ({old})'}, or choose another folder"
                 )
         elif save:
             make_folder(self.checkpoints)

@@ -65,7 +65,7 @@ class VectorFileInfo:
     fingerprint: Mapping[str, object]
     """What the vectors were computed with: model, layers, tokenizer and so on, as JSON."""
     layer_labels: Sequence[int]
-    """The number of each layer of a record, in order; -1 is the mean of all layers."""
+    """The number of each layer of a record, in order; -1 is the mean of all, -2 of 0 and 1."""
     num_lines: int
     """Lines of the input up to the last record. Parquet has no rows for an empty line."""
 

@@ -33,7 +33,7 @@ class VectorWriter:
         path: The output; its suffix chooses the format.
         fingerprint: What the vectors are computed with (model, layers, tokenizer, …), as JSON.
             A run can only be resumed with the fingerprint it started with.
-        layer_labels: The number of each layer of a record, in order; [-1] for the mean.
+        layer_labels: The number of each layer of a record, in order; see `relmo.layers`.
         resume: Continue the journal of an earlier run, if there is one; without it, a journal with
             records is an error, because it may contain hours of work.
 

@@ -1,6 +1,6 @@
-"""Find, read and describe a model: a folder in any known layout, an installed or a bundled model.
+"""Find, read, describe and convert a model: a folder in any known layout, or an installed model.
 
-FORMATS lists the layouts of a model folder; a new one is a class like `Native` that joins it.
+FORMATS lists the layouts of a model folder; a new one implements `weights.tensors.ModelFormat`.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from relmo.config import CharCnnConfig, ElmoConfig, LstmConfig
-from relmo.errors import ModelNotFound, WeightError
+from relmo.config import CharCnnConfig, ElmoConfig, LstmConfig, check_choice
+from relmo.errors import ConfigError, ModelNotFound, WeightError
 from relmo.files import sha256
 from relmo.nn.bilm import BiLM, initialize
 from relmo.weights.native import Native, read_config
 from relmo.weights.official_hdf5 import OfficialHdf5
-from relmo.weights.tensors import ModelFiles, ModelFormat, tensors_of
+from relmo.weights.safetensors_files import check_storage
+from relmo.weights.tensors import ModelFiles, ModelFormat, Storage, tensors_of
 
 FORMATS: dict[str, ModelFormat] = {each.name: each for each in (Native(), OfficialHdf5())}
 ENTRY_POINTS = "relmo.models"
@@ -29,6 +30,7 @@ PACKAGES = {"relmo-en-base": "./models/relmo-en-base"}
 """Our own model packages that are not part of relmo -> their folder in a clone of relmo."""
 UNTRAINED = "relmo-untrained"
 """A model without files: the official small shapes with random weights."""
+ROUNDED = "8-bit storage rounds the weights: vectors change slightly, files shrink to a quarter"
 
 
 def read_model(name: str | Path) -> ModelFiles:
@@ -152,3 +154,57 @@ def describe_folder(folder: Path) -> dict[str, Any]:
             "matches": None if expected is None else checksum == expected,
         }
     return {"folder": str(folder), "format": found.name, "files": facts}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ConvertReport:
+    """What was converted."""
+
+    source: str
+    target: str
+    target_format: str
+    tensors: int
+    parameters: int
+    lost: tuple[str, ...]
+    """What the target does not contain, in words."""
+
+
+def convert_model(
+    source: str | Path,
+    target: Path,
+    to: str,
+    shard_mb: int | None = None,
+    storage: Storage = "float32",
+) -> ConvertReport:
+    """Read the model at `source` and write it to the folder `target` in the format `to`.
+
+    Args:
+        source: Folder or name of a model, in any known layout.
+        target: Folder to write.
+        to: "native" or "hdf5".
+        shard_mb: Native only: maximum size of a weight file in megabytes.
+        storage: Native only: "int8" rounds matrices to 8 bits per row.
+    """
+    check_choice("format", to, FORMATS)
+    writer = FORMATS[to]
+    check_storage(storage)
+    if shard_mb is not None and shard_mb < 1:
+        raise ConfigError(f"shard_mb must be an integer ≥ 1, got {shard_mb}")
+    if source != UNTRAINED and target.resolve() == find_model(source).resolve():
+        raise ConfigError(f"{target}: source and target are the same folder; choose another target")
+    for other in FORMATS.values():
+        if other is not writer and other.detect(target):
+            raise ConfigError(
+                f"{target} contains a model in the {other.name} format; choose another target"
+            )
+    model = read_model(source)
+    writer.write(target, model, None if shard_mb is None else shard_mb * 10**6, storage)
+    rounded = [ROUNDED] if storage == "int8" else []
+    return ConvertReport(
+        source=str(source),
+        target=str(target),
+        target_format=to,
+        tensors=len(model.tensors),
+        parameters=sum(tensor.numel() for tensor in model.tensors.values()),
+        lost=(*writer.lost(model), *rounded),
+    )

@@ -3,8 +3,8 @@
 Tensors have the names of the module tree, except start_state.{forward,backward}.{h,c}. Biases are
 stored as in the official file, without the forget gate's 1.0: only so is a round trip
 bit-identical. config.json records size and sha256 of the other files. A new model is written
-completely into a hidden subfolder and then becomes the model by one rename, so a crash leaves the
-old model or the new one.
+completely into a hidden subfolder, which one rename makes valid; its files then move up. A crash
+before the rename leaves the old model; one after it is repaired when the folder is next opened.
 """
 
 from __future__ import annotations

@@ -263,7 +263,7 @@ def lstm_errors(T, B, P, H, cell_clip, output_clip, layout, device, dtype):
 
 def engine_errors(clip, num_layers, has_skips, device, dtype):
     """How far layers and state are from the plain biLM's."""
-    from relmo.runtime.gpu_engine import GpuEngine
+    from relmo.runtime.engines import GpuEngine
 
     config = ElmoConfig(
         tokens=WordTableConfig(width=6, num_words=4),

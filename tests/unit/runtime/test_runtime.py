@@ -12,7 +12,7 @@ from relmo.config import LstmConfig
 from relmo.errors import ConfigError
 from relmo.kernels.cpu_products import has_bfloat16
 from relmo.nn.bilm import map_state, read_sentences
-from relmo.runtime.cpu_engine import CpuEngine
+from relmo.runtime.engines import CpuEngine
 from tests.conftest import tiny_config
 
 PRECISIONS = ("float32", "bfloat16", "int8")

@@ -186,7 +186,7 @@ def test_npy_is_given_to_those_who_accept_it(client, tiny, kind):
         ({"sentences": ["a"], "layers": [1, 1]}, "twice"),
         ({"sentences": ["a"], "layers": []}, "a layer number"),
         ({"sentences": ["a"], "layers": True}, "a layer number"),
-        ({"sentences": ["a"], "layers": "bottom"}, "expected 'all', 'mean', 'top'"),
+        ({"sentences": ["a"], "layers": "last"}, "expected 'all', 'mean', 'top', 'bottom'"),
     ],
 )
 def test_what_cannot_be_read_is_refused(client, body, said):

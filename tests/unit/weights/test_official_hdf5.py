@@ -9,7 +9,7 @@ import torch
 
 from relmo import Elmo
 from relmo.errors import WeightError
-from relmo.weights.convert import convert_model
+from relmo.weights.find import convert_model
 from relmo.weights.native import Native
 from relmo.weights.official_hdf5 import OfficialHdf5, to_options
 from tests.conftest import tiny_config

@@ -11,8 +11,7 @@ from relmo import Elmo
 from relmo.errors import ConfigError, OutputError, WeightError
 from relmo.nn.bilm import BiLM, initialize
 from relmo.text.lexicon import Lexicon
-from relmo.weights.convert import convert_model
-from relmo.weights.find import describe_model, read_model
+from relmo.weights.find import convert_model, describe_model, read_model
 from relmo.weights.safetensors_files import head_files, read_head, write_head
 from tests.conftest import tiny_config
 

@@ -22,7 +22,7 @@ import torch
 from relmo.elmo import Elmo
 from relmo.errors import ConfigError, RelmoError, WeightError
 from relmo.lab.bench.sentences import BATCHES
-from relmo.weights.convert import convert_model
+from relmo.weights.find import convert_model
 
 PROCESS = Path(__file__).with_name("peer_process.py")
 PEERS = ("allennlp", "tensorflow")

@@ -1,8 +1,9 @@
 """Nearest occurrences of a word in context, beside the nearest words without it (Table 4).
 
 The query is one occurrence: a word of a sentence. Its vector is compared with that of the same
-word wherever it occurs in a corpus, by sense vectors (runtime/senses.py) or those of a layer, or
-with all words there. Words are also compared without context, by layer 0, which has one "play".
+word wherever it occurs in a corpus, by sense vectors (`relmo.layers.sense_vectors`) or those of a
+layer, or with all words there. Words are also compared without context, by layer 0, which has one
+vector for "play".
 
 Shapes: N occurrences of one sentence, D width.
 """
@@ -10,21 +11,29 @@ Shapes: N occurrences of one sentence, D width.
 from __future__ import annotations
 
 import heapq
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from rich.table import Table
+from rich.text import Text
 
 from relmo.elmo import Elmo
 from relmo.errors import TextError
+from relmo.files import make_folder, sha256
 from relmo.layers import LayerChoice, check_one_layer
 from relmo.runtime.pooling import normalize
+from relmo.text.documents import find_files, read_documents
+from relmo.train.run import write_record
 
 SENTENCES_AT_ONCE = 512
 """Sentences whose sense vectors are in memory at a time."""
+MOST_WORDS = 20_000
+"""Most frequent words of the corpus that are compared without context."""
 
 
 class Occurrence(NamedTuple):
@@ -34,6 +43,94 @@ class Occurrence(NamedTuple):
     words: tuple[str, ...]
     """The sentence."""
     position: int
+
+
+class Neighbors(NamedTuple):
+    """What is nearest to a word in a sentence."""
+
+    word: str
+    sentence: str
+    layer: LayerChoice | None
+    """Whose vectors were compared; None for sense vectors."""
+    occurrences: list[Occurrence]
+    """In context, nearest first."""
+    static: list[tuple[str, float]]
+    """Words without context, and their cosines."""
+
+    def results(self) -> dict[str, Any]:
+        """The nearest words and occurrences as JSON."""
+        return {
+            "static": [[word, round(cosine, 4)] for word, cosine in self.static],
+            "context": [
+                [" ".join(o.words), round(o.cosine, 4), o.position] for o in self.occurrences
+            ],
+        }
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as JSON."""
+        query = {"word": self.word, "sentence": self.sentence, "layer": self.layer}
+        return {**query, **self.results()}
+
+    def table(self, marks_words: bool) -> Table:
+        """The occurrences, their words in bold or, where that cannot be seen, in brackets."""
+        by = "sense vectors" if self.layer is None else f"layer {self.layer}"
+        table = Table("cosine", f"{self.word!r} in context, by {by}", title_justify="left")
+        mark = "[{}]" if marks_words else "{}"
+        for cosine, words, position in self.occurrences:
+            shown = [Text(word) for word in words]
+            shown[position] = Text(mark.format(words[position]), style="bold")
+            table.add_row(f"{cosine:.3f}", Text(" ").join(shown))
+        return table
+
+
+def find_neighbors(
+    elmo: Elmo,
+    word: str,
+    sentence: str,
+    corpus: Path,
+    *,
+    layer: LayerChoice | None = None,
+    count: int = 10,
+    any_word: bool = False,
+    output: Path | None = None,
+) -> Neighbors:
+    """The nearest occurrences of a word in a file or folder of text, and its nearest words.
+
+    Args:
+        elmo: the model.
+        word: of the sentence.
+        sentence: the word in its context.
+        corpus: text to search.
+        layer: whose vectors are compared; by default sense vectors, the top layer for any word.
+        count: how many to return.
+        any_word: compare with all words of the corpus.
+        output: folder for the record.
+    """
+    layer = compared_layer(elmo, layer, any_word)
+    words = [token.text for token in elmo.tokens(sentence)]
+    position = find_position(words, word)
+    files = find_files([corpus])
+    lines = [line for path in files for document in read_documents(path) for line in document]
+    sentences = elmo.sentences(lines)
+    found = nearest_occurrences(
+        elmo, words, position, sentences, layer=layer, count=count, any_word=any_word
+    )
+    common = [w for w, _ in Counter(w for s in sentences for w in s).most_common(MOST_WORDS)]
+    static = nearest_words(elmo, words[position], common, count)
+    result = Neighbors(word, " ".join(words), layer, found, static)
+    if output is not None:
+        record = {
+            "task": "neighbors",
+            "elmo": {"name": elmo.config.name, "fingerprint": elmo.fingerprint()},
+            "word": word,
+            "sentence": result.sentence,
+            "layer": layer,
+            "data": {"files": {path.name: sha256(path) for path in files}, "any_word": any_word},
+            "results": result.results(),
+        }
+        make_folder(output)
+        write_record(output / "run.json", record)
+    return result
 
 
 def find_position(words: Sequence[str], word: str) -> int:

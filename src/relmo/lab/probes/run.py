@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
+
+from rich.table import Table
 
 from relmo.elmo import Elmo
 from relmo.errors import ConfigError
@@ -16,7 +19,7 @@ from relmo.lab.probes.pos import probe_pos
 from relmo.lab.probes.wic import probe_wic
 from relmo.lab.probes.wsd import probe_wsd
 from relmo.train.distributed import World
-from relmo.train.run import write_record
+from relmo.train.run import Run, write_record
 
 PROBES: dict[str, Callable[[ProbeInputs], ProbeResult]] = {
     "pos": probe_pos,
@@ -24,6 +27,9 @@ PROBES: dict[str, Callable[[ProbeInputs], ProbeResult]] = {
     "wic": probe_wic,
     "intrinsic": probe_intrinsic,
 }
+SCORE = re.compile(r"(?P<part>.+?)_(?P<metric>accuracy|f1)_(?P<reading>.+)")
+MEASURE = re.compile(r"(?P<part>.+)_(?P<reading>layer_\d+)")
+MEASURED = {"wsd": "F1 in percent", "intrinsic": "cosines and explained variance"}
 
 
 def run_probe(
@@ -83,10 +89,23 @@ def check_probe(
     for folder in (output, cache):
         if folder is not None and folder.exists() and not folder.is_dir():
             raise ConfigError(f"{folder} is not a folder; choose another one")
-    check_output(output)
+    if output is not None:
+        Run(output).check_start(resume=False, makes_checkpoints=False)
 
 
-def check_output(output: Path | None) -> None:
-    """Raise ConfigError if a folder already contains a record."""
-    if output is not None and (output / "run.json").exists():
-        raise ConfigError(f"{output} contains a finished run; choose another folder")
+def score_table(results: Mapping[str, float]) -> Table:
+    """One row per reading, one column per part or measure."""
+    cells: dict[str, dict[str, float]] = {}
+    parts: dict[str, None] = {}  # an ordered set
+    for name, value in results.items():
+        found = SCORE.fullmatch(name) or MEASURE.fullmatch(name)
+        assert found is not None, name
+        parts[found["part"]] = None
+        cells.setdefault(found["reading"], {})[found["part"]] = value
+    table = Table(box=None, pad_edge=False)
+    table.add_column("reading", no_wrap=True)
+    for part in parts:
+        table.add_column(part, justify="right", no_wrap=True)
+    for reading, row in cells.items():
+        table.add_row(reading, *(f"{row[part]:.2f}" if part in row else "" for part in parts))
+    return table

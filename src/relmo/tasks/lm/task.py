@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -116,7 +116,7 @@ class LmTask:
         if not documents:
             return {}
         found = self.scorer_of(self.model.bilm).perplexity(documents)
-        return {f"held_out_{name}": value for name, value in found.to_dict().items()}
+        return {f"held_out_{name}": value for name, value in asdict(found).items()}
 
     def held_out(self, max_tokens: int = HELD_OUT_TOKENS) -> list[Text]:
         """A random sample of the held-out documents, up to a number of tokens."""

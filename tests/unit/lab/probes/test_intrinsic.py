@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
-from relmo.cli.studies import score_table
 from relmo.errors import ConfigError, TextError
 from relmo.lab.probes.intrinsic import explained_variance, mean_cosine, measure_layers, rows_by_word
-from relmo.lab.probes.run import run_probe
+from relmo.lab.probes.run import run_probe, score_table
 from relmo.runtime.pooling import normalize
 from relmo.train.run import read_record
 

@@ -9,8 +9,8 @@ import torch
 from relmo import CharCnnConfig
 from relmo.kernels import reference
 from relmo.nn.token_layers import CharCnn, initialize
-from relmo.runtime import cpu_engine
-from relmo.runtime.cpu_engine import SHARED, CpuTokenLayer
+from relmo.runtime import engines
+from relmo.runtime.engines import SHARED, CpuTokenLayer
 from relmo.text.characters import make_characters
 from tests.support.rows import assert_same_rows
 
@@ -82,9 +82,9 @@ def test_in_the_official_shapes_vectors_are_exact_within_the_tolerance():
     torch.testing.assert_close(found.double(), exact, rtol=1e-6, atol=ATOL)
 
 
-@pytest.mark.parametrize("max_bytes", [cpu_engine.TABLE_BYTES, 0], ids=["tables", "products"])
+@pytest.mark.parametrize("max_bytes", [engines.TABLE_BYTES, 0], ids=["tables", "products"])
 def test_a_word_has_the_same_bits_beside_any_others(max_bytes, threads, monkeypatch):
-    monkeypatch.setattr(cpu_engine, "TABLE_BYTES", max_bytes)
+    monkeypatch.setattr(engines, "TABLE_BYTES", max_bytes)
     cnn, words = make(width=128, character_width=16, filters=CharCnnConfig().filters)
     tokens = CpuTokenLayer(cnn)
     together = tokens(words)
@@ -97,10 +97,10 @@ def test_a_word_has_the_same_bits_beside_any_others(max_bytes, threads, monkeypa
 def test_where_tables_would_be_too_large_convolutions_stay_products(monkeypatch):
     cnn, words = make()
     wanted = CpuTokenLayer(cnn)(words)
-    monkeypatch.setattr(cpu_engine, "LetterTables", _refuse(cpu_engine.LetterTables))
-    monkeypatch.setattr(cpu_engine, "TABLE_BYTES", 7 * 263 * 25 * 4 - 1)
+    monkeypatch.setattr(engines, "LetterTables", _refuse(engines.LetterTables))
+    monkeypatch.setattr(engines, "TABLE_BYTES", 7 * 263 * 25 * 4 - 1)
     torch.testing.assert_close(CpuTokenLayer(cnn)(words), wanted, rtol=0, atol=ATOL)
-    monkeypatch.setattr(cpu_engine, "TABLE_BYTES", 7 * 263 * 25 * 4)
+    monkeypatch.setattr(engines, "TABLE_BYTES", 7 * 263 * 25 * 4)
     with pytest.raises(AssertionError, match="made"):
         CpuTokenLayer(cnn)
 
@@ -110,9 +110,9 @@ def test_memory_does_not_grow_with_the_number_of_words(threads):
     tokens, seen = CpuTokenLayer(cnn), []
     features = tokens.features
     tokens.features = lambda part: seen.append(len(part)) or features(part)
-    many = words[torch.arange(5 * cpu_engine.WORDS_AT_ONCE + 1) % len(words)]
+    many = words[torch.arange(5 * engines.WORDS_AT_ONCE + 1) % len(words)]
     assert_same_rows(tokens(many)[: len(words)], CpuTokenLayer(cnn)(words))
-    assert max(seen) <= cpu_engine.WORDS_AT_ONCE
+    assert max(seen) <= engines.WORDS_AT_ONCE
 
 
 def test_no_words_give_no_vectors(threads):

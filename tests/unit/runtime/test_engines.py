@@ -22,7 +22,7 @@ from relmo.errors import ConfigError
 from relmo.kernels import cpu_products
 from relmo.nn.bilm import BiLM, initialize, map_state, read_sentences
 from relmo.runtime import runtime
-from relmo.runtime.cpu_engine import CpuEngine
+from relmo.runtime.engines import CpuEngine
 from relmo.types import BiLmState, Layers, Vectors
 from tests.conftest import tiny_config
 

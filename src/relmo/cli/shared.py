@@ -1,13 +1,31 @@
-"""Printing: results go to standard output, notes and progress to standard error."""
+"""What commands share: options, and printing.
+
+Results go to standard output, notes and progress to standard error.
+"""
 
 from __future__ import annotations
 
 import json
 import sys
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import typer
+
+DEFAULT_MODEL = "relmo-en-small"
+"""The model bundled with relmo."""
+
+Model = Annotated[str, typer.Option(help="Model name or folder.")]
+Precision = Annotated[
+    str, typer.Option(help="float32 (exact), bfloat16, int8 or auto (bfloat16 if supported).")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")]
+AsJsonLines = Annotated[bool, typer.Option("--json", help="Print progress as JSON lines.")]
+Changes = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Change a setting of the recipe; repeatable."),
+]
+Resume = Annotated[bool, typer.Option("--resume", help="Continue from the last checkpoint.")]
 
 
 def say(values: Mapping[str, Any], as_json: bool) -> None:
