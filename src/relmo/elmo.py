@@ -289,7 +289,8 @@ class Elmo:
     ) -> Iterator[AnyVectors]:
         """Lazy `embed`: holds one window of sentences in memory; yields results in input order."""
         check_layers(layers, self.num_layers)
-        check_choice("dtype", dtype, get_args(VectorDtype))
+        if dtype != "float32":
+            check_choice("dtype", dtype, get_args(VectorDtype))
         choose = partial(choose_layers, layers=layers)
         words = tokenized(sentences, self.tokenizer)
         return self.runtime.stream(words, choose, dtype, batch_tokens, batch_sentences)
@@ -308,7 +309,8 @@ class Elmo:
         are those of `embed`.
         """
         check_sentences(sentences)
-        check_choice("dtype", dtype, get_args(VectorDtype))
+        if dtype != "float32":
+            check_choice("dtype", dtype, get_args(VectorDtype))
         items = list(sentences)
         words = tokenized(items, self.tokenizer)
         stream = self.runtime.stream(words, sense_vectors, dtype, batch_tokens)

@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, get_args
+from typing import TYPE_CHECKING, Literal, SupportsIndex, TypeVar, cast, get_args
 
 from relmo.errors import ConfigError
 
@@ -39,9 +39,7 @@ def parse_layers(text: str) -> LayerChoice:
 
 
 def check_layers(
-    layers: Any,  # noqa: ANN401 - what a user gave
-    num_layers: int,
-    names: Iterable[str] = NAMES,
+    layers: str | SupportsIndex, num_layers: int, names: Iterable[str] = NAMES
 ) -> None:
     """Raise ConfigError if a model with `num_layers` layers, the token layer included, lacks it."""
     if isinstance(layers, str):
@@ -56,7 +54,7 @@ def check_layers(
         )
 
 
-def check_one_layer(layers: Any, num_layers: int) -> None:  # noqa: ANN401 - what a user gave
+def check_one_layer(layers: str | SupportsIndex, num_layers: int) -> None:
     """Like `check_layers`, for a choice that leaves one vector per token."""
     check_layers(layers, num_layers, get_args(get_args(OneLayer)[0]))
 
