@@ -58,7 +58,7 @@ def test_a_person_gets_tables(run, model):
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (("--precision", "int4"), "each one of float32, bfloat16, int8"),
+        (("--precision", "int4"), "each item one of float32, bfloat16, int8"),
         (("--precision", "int8", "--precision", "int8"), "duplicate precision"),
         (("--seconds", "0"), "seconds must be a number > 0"),
         (("--peers", "bert=python"), "expected NAME=PYTHON"),

@@ -78,7 +78,7 @@ def test_a_recipe_may_be_made_in_python_and_a_run_resumed(data, tmp_path, tiny):
 
     assert train(3) == 3
     assert train(5, resume=True) == 5
-    with pytest.raises(ConfigError, match="another model; resume it"):
+    with pytest.raises(ConfigError, match=r"different settings \(model\); resume with"):
         train(9, width=3, resume=True)
 
 

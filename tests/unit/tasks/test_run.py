@@ -409,7 +409,7 @@ def test_a_run_is_resumed_only_with_what_it_began_with(data, vectors, tiny, tmp_
         "vectors": {"vectors": vectors},
     }.items():
         given = {"data": data, "elmo": None, "vectors": None, "changes": [], **change}
-        with pytest.raises(ConfigError, match=rf"to a run with another {what}; resume it"):
+        with pytest.raises(ConfigError, match=rf"different settings \({what}\); resume with"):
             train(
                 given["data"], run, given["elmo"], SHORT, CHECKPOINTS, *given["changes"],
                 vectors=given["vectors"], resume=True,
@@ -425,7 +425,7 @@ def test_a_run_that_began_before_there_was_a_setting_had_its_default(data, tmp_p
     course = json.loads(path.read_text())
     del course["input"]["l2"]
     path.write_text(json.dumps(course))
-    with pytest.raises(ConfigError, match=r"what it started with \(input.l2 0.001\), or choose"):
+    with pytest.raises(ConfigError, match=r"the original ones \(input.l2 0.001\), or choose"):
         train(data, tmp_path, None, SHORT, CHECKPOINTS, "input.l2=0.1", resume=True)
     train(data, tmp_path, None, "training.epochs=2", CHECKPOINTS, "input.l2=0.001", resume=True)
     assert read_record(tmp_path / "run.json")["steps"] == 6

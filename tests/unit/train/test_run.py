@@ -70,10 +70,14 @@ def test_a_run_is_resumed_with_the_settings_it_started_with(tmp_path):
     run.check_settings({**SETTINGS, "seed": 2}, save=True)  # no checkpoint yet: it starts again
     used(tmp_path, STEP)
     run.check_settings({**SETTINGS, "seed": 2}, save=True)
-    with pytest.raises(ConfigError, match=r"another seed; resume it with what it started with, or"):
+    with pytest.raises(
+        ConfigError, match=r"different settings \(seed\); resume with the original ones, or"
+    ):
         run.check_settings(SETTINGS, save=True)
     other = {**SETTINGS, "seed": 2, "lm": {"rows": 8, "spans": (8, 2)}, "data": {"train": "b2"}}
-    with pytest.raises(ConfigError, match=r"another data, lm; .* started with \(lm.rows 4\), or"):
+    with pytest.raises(
+        ConfigError, match=r"settings \(data, lm\); .* original ones \(lm.rows 4\), or"
+    ):
         run.check_settings(other, save=False)
 
 
@@ -83,7 +87,7 @@ def test_settings_added_since_a_run_started_have_their_defaults(tmp_path):
     used(tmp_path, STEP)
     added = {**SETTINGS, "lm": {**SETTINGS["lm"], "ahead": 0.0}}
     run.check_settings(added, save=False, defaults={"lm": {"ahead": 0.0}})
-    with pytest.raises(ConfigError, match=r"another lm; .* \(lm.ahead 0.0\)"):
+    with pytest.raises(ConfigError, match=r"settings \(lm\); .* \(lm.ahead 0.0\)"):
         run.check_settings(
             {**SETTINGS, "lm": {**SETTINGS["lm"], "ahead": 0.5}},
             save=False,

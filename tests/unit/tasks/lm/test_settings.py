@@ -120,7 +120,7 @@ def test_changes_are_numbers_strings_and_lists():
         ("lm.word_dropout=-0.1", "word_dropout must be a number ≥ 0 and < 1, got -0.1"),
         ("lm.ahead=-1", "ahead must be a number ≥ 0, got -1"),
         ("lm.reach=1", "reach must be an integer ≥ 2, got 1"),
-        ("lm.spans=[4, 0]", r"spans must be a list, each an integer ≥ 1, got \[4, 0\]"),
+        ("lm.spans=[4, 0]", r"spans must be a list, each item an integer ≥ 1, got \[4, 0\]"),
         ("lm.spans=often", "spans must be a list, .*, got 'often'"),
         ("lm.spans=[true]", "spans must be a list, .*, got"),
         ("training.steps=none", "tiny: training: steps must be an integer ≥ 1"),
