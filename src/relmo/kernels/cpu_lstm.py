@@ -60,7 +60,7 @@ class PackedLstm:
         h, c = h.clone(), c.clone()
         blocks = blocks_of(alive, BLOCK_ROWS)
         room = x.new_empty(max(map(sum, blocks), default=0), len(self.bias))  # reused by each block
-        now, first = h, 0
+        now, cell, first = h, c, 0  # of the sentences still alive
         for steps in blocks:
             last = first + sum(steps)
             sums = room[: last - first].copy_(self.bias)  # (tokens, 4H)
@@ -68,12 +68,13 @@ class PackedLstm:
             for n, gates, out in zip(
                 steps, torch.split(sums, steps), torch.split(y[first:last], steps), strict=True
             ):
-                self.recurrent.add_to(gates, now[:n])
-                out.copy_(self._cell(gates, c[:n]))  # (n, P)
-                h[n : len(now)] = now[n:]  # sentences that ended a step ago
-                now = out
+                if n < now.shape[0]:  # some ended a step ago
+                    h[n : now.shape[0]] = now[n:]
+                    now, cell = now[:n], cell[:n]
+                self.recurrent.add_to(gates, now)
+                now = out.copy_(self._cell(gates, cell))  # (n, P)
             first = last
-        h[: len(now)] = now
+        h[: now.shape[0]] = now
         return y, h, c
 
     def _cell(self, gates: Tensor, c: Tensor) -> Tensor:

@@ -130,11 +130,11 @@ class MklProduct(Product):
 
     def __call__(self, x: Tensor) -> Tensor:
         """(n, K) -> (n, N)."""
-        n = len(x)
+        n = x.shape[0]
         if self.in_groups and n < FEW_ROWS and n % ROWS_AT_ONCE:
-            x = F.pad(x, (0, 0, 0, -n % ROWS_AT_ONCE))
-        found: Tensor = torch.ops.mkl._mkl_linear(x, self.packed, self.shape, None, x.shape[0])
-        return found[:n]
+            return self(F.pad(x, (0, 0, 0, -n % ROWS_AT_ONCE)))[:n]
+        found: Tensor = torch.ops.mkl._mkl_linear(x, self.packed, self.shape, None, n)
+        return found
 
 
 class Bfloat16Product(Product):
