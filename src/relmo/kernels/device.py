@@ -13,9 +13,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from relmo.kernels import reference
-from relmo.kernels.reference import Clips, LstmWeights
-
 Others = ParamSpec("Others")
 Result = TypeVar("Result")
 OVERRIDE = "RELMO_KERNELS"
@@ -46,21 +43,6 @@ def on_its_device(
             return kernel(x, *others, **named)
 
     return run
-
-
-def paired_lstm(
-    x: Tensor,
-    h: Tensor,
-    c: Tensor,
-    weights: LstmWeights,
-    clips: Clips,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Both directions of one layer, all steps: see `reference.paired_lstm`."""
-    if has_triton(x.device) and weights.projection is not None:
-        from relmo.kernels import triton_lstm
-
-        return triton_lstm.paired_lstm(x, h, c, weights, clips)
-    return reference.paired_lstm(x, h, c, weights, clips)
 
 
 def to_device(values: NDArray[np.generic] | Tensor, device: torch.device) -> Tensor:

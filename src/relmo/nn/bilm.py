@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from relmo.config import CharCnnConfig, ElmoConfig, LstmConfig, Start
 from relmo.errors import ConfigError
 from relmo.kernels import reference
-from relmo.kernels.device import has_triton, paired_lstm, to_device
+from relmo.kernels.device import has_triton, to_device
 from relmo.kernels.packing import Packing, join_directions, pack
 from relmo.nn import token_layers
 from relmo.types import Batch, BiLmState, Layers, LstmState
@@ -246,6 +246,11 @@ def read_windows(
     goes around it.
     """
     config = forward_lstm.config
+    paired_lstm: Callable[..., tuple[Tensor, Tensor, Tensor]] = reference.paired_lstm
+    if config.has_projection and has_triton(x.device):
+        from relmo.kernels import triton_lstm
+
+        paired_lstm = triton_lstm.paired_lstm
 
     def layer(depth: int, x: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         weights = stack_weights(forward_lstm.layer(depth), backward_lstm.layer(depth), x.dtype)

@@ -156,13 +156,9 @@ def train_task(
         part: {word for e in found for sentence in task_type.sentences(e) for word in sentence}
         for part, found in examples.items()
     }
-    vector_facts: dict[str, Any] | None = None
-    if vectors is None:
-        static = random_vectors(words["train"], RANDOM_WIDTH)  # worthless unless they are trained
+    static, vector_facts = _static_vectors(words, vectors)
+    if vectors is None:  # random ones are worthless unless they are trained
         recipe = replace(recipe, input=replace(recipe.input, tune_static=True))
-    else:
-        static = read_vectors(vectors, set().union(*words.values()))
-        vector_facts = {"name": vectors.name, "sha256": sha256(vectors), **static.size}
     made_of = {
         "data": {**data_facts(name, data, examples), "share": recipe.batch.share},
         "vectors": vector_facts,
@@ -194,23 +190,32 @@ def train_task(
     card.write(output)
     trainer = Trainer(task, recipe.training, recipe.optimizer, run, world, report)
     scores, counts = _fit(trainer, task, examples["test"], resume)
-    record = {
-        "task": name,
-        **made_of,
-        "recipe": card.recipe,
-        "cache": None if layers is None else layers.meta,
-        "seed": recipe.training.seed,
+    cached = {"recipe": card.recipe, "cache": None if layers is None else layers.meta}
+    measured = {"results": scores, "curve": run.curve(task.score), "test_counts": counts}
+    record = {"task": name, **made_of, **cached, **_outcome(trainer, task), **measured}
+    write_record(run.record_path, record, world)
+    return scores
+
+
+def _static_vectors(
+    words: Mapping[Part, set[str]], path: Path | None
+) -> tuple[StaticVectors, dict[str, Any] | None]:
+    """Vectors of the words of all parts from a file, or random ones of the training part's."""
+    if path is None:
+        return random_vectors(words["train"], RANDOM_WIDTH), None
+    static = read_vectors(path, set().union(*words.values()))
+    return static, {"name": path.name, "sha256": sha256(path), **static.size}
+
+
+def _outcome(trainer: Trainer, task: AnyTask) -> dict[str, Any]:
+    return {
+        "seed": trainer.settings.seed,
         "parameters": sum(p.numel() for p in task.model.parameters() if p.requires_grad),
         "steps": trainer.step,
         "best_step": trainer.best.step,
         "seconds": round(trainer.seconds, 1),
         "mixes": task.mixes(),
-        "results": scores,
-        "curve": run.curve(task.score),
-        "test_counts": counts,
     }
-    write_record(run.record_path, record, world)
-    return scores
 
 
 def load_task(
