@@ -12,7 +12,7 @@ from typing import TypeAlias
 from relmo.lab.reports import page
 from relmo.lab.reports.groups import ENOUGH_SEEDS, Dataset, Group, Records, differences
 from relmo.lab.reports.plots import Series, curves
-from relmo.lab.reports.records import TASKS, Run
+from relmo.lab.reports.records import TASKS, RunFile
 
 Lines: TypeAlias = dict[str, dict[float, Group]]
 """Model -> share of the training data -> the chosen group."""
@@ -154,7 +154,7 @@ def _missing(records: Records, found: Mapping[Dataset, Lines]) -> Iterator[page.
                 yield page.Missing(f"{name}: not run with {page.listed(lost)} of the data.")
 
 
-def updates_to(run: Run, target: float) -> int | None:
+def updates_to(run: RunFile, target: float) -> int | None:
     """The first step at which a run's development score reached a target; None if it never did."""
     curve = run.record.get("curve") or {}
     values = curve.get(f"dev_{TASKS[run.task]['measure']}", [])

@@ -16,7 +16,7 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 from relmo.lab.reports import page
-from relmo.lab.reports.records import TASKS, TEXTS, Corpus, Run, ScoredPart, Study, read_runs
+from relmo.lab.reports.records import TASKS, TEXTS, Corpus, RunFile, ScoredPart, Study, read_runs
 
 ENOUGH_SEEDS = 3
 """Settings tried with fewer seeds than this never replace ones that have as many."""
@@ -34,7 +34,7 @@ class Dataset(NamedTuple):
     """From the checksums of its files."""
 
     @classmethod
-    def of(cls, run: Run) -> Dataset:
+    def of(cls, run: RunFile) -> Dataset:
         """The data set that a run used."""
         data = run.record["data"]
         digest = "".join(file["sha256"][:8] for _, file in sorted(data.get("files", {}).items()))
@@ -48,7 +48,7 @@ class Group:
     dataset: Dataset
     elmo: str
     share: float
-    runs: tuple[Run, ...]
+    runs: tuple[RunFile, ...]
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -103,7 +103,7 @@ class Group:
 class Records:
     """All that a report is made from: the runs, and the study they belong to."""
 
-    runs: Sequence[Run]
+    runs: Sequence[RunFile]
     study: Study
 
     @classmethod
@@ -112,7 +112,7 @@ class Records:
         runs = read_runs(folder)
         return cls(runs, runs[0].study)
 
-    def of(self, task: str) -> list[Run]:
+    def of(self, task: str) -> list[RunFile]:
         """Runs of a probe or another study, by model."""
         found = (run for run in self.runs if run.task == task)
         return sorted(found, key=lambda run: (*self.model_order(run.elmo), run.order))
@@ -123,7 +123,7 @@ class Records:
 
         Of copies, runs of a group with the same seed, the first by path counts.
         """
-        found: dict[str, dict[int, Run]] = {}
+        found: dict[str, dict[int, RunFile]] = {}
         for run in self.runs:
             if run.is_task:
                 vectors = (run.record.get("vectors") or {}).get("sha256", "")
@@ -190,7 +190,7 @@ class Records:
         """`Named entities, CoNLL-2003`."""
         return f"{TASKS[dataset.task]['title']}, {self.corpus_name(dataset)}"
 
-    def largest_run(self, dataset: Dataset) -> Run:
+    def largest_run(self, dataset: Dataset) -> RunFile:
         """The run that used most of a data set, preferably all: what it says about the data."""
         own = [r for group in self.groups if group.dataset == dataset for r in group.runs]
         return max(own, key=lambda run: (int(run.record["data"]["train"]), run.share))

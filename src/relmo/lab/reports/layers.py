@@ -14,7 +14,7 @@ from typing import NamedTuple
 from relmo.lab.reports import page
 from relmo.lab.reports.groups import ENOUGH_SEEDS, PLACES, Dataset, Group, Records
 from relmo.lab.reports.plots import heat_map
-from relmo.lab.reports.records import TEXTS, Run, ScoredPart, Texts
+from relmo.lab.reports.records import TEXTS, RunFile, ScoredPart, Texts
 
 PARTS: tuple[tuple[ScoredPart, str], ...] = ("dev", "development"), ("test", "test")
 MIX_PLACES = "input", "output"
@@ -195,7 +195,7 @@ def find_mixes(records: Records, model: str, place: str) -> list[LearnedMix]:
     return found
 
 
-def _weights(run: Run, place: str) -> list[float]:
+def _weights(run: RunFile, place: str) -> list[float]:
     """Weights of the layers; empty if there was only one to choose from."""
     weights = (run.record.get("mixes") or {}).get(place, {}).get("weights", [])
     return [float(weight) for weight in weights] if len(weights) > 1 else []

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from statistics import fmean
 from typing import Literal, NamedTuple, TypeAlias
 
-from relmo.lab.reports.records import TEXTS, Run
+from relmo.lab.reports.records import TEXTS, RunFile
 
 SpanKind = Literal["", "strong", "paper", "weak"]
 
@@ -16,7 +16,7 @@ class Span(NamedTuple):
     """A piece of text; a number that we measured links to its record."""
 
     text: str
-    run: Run | None = None
+    run: RunFile | None = None
     title: str = ""
     """Tooltip."""
     kind: SpanKind = ""
@@ -126,21 +126,23 @@ def table(name: str, rows: Sequence[Row], **facts: str) -> Table:
     return Table(texts["caption"].format(**facts), texts["head"], rows, texts["words"])
 
 
-def number(value: float, runs: Run | Iterable[Run], form: str = ".2f", kind: SpanKind = "") -> Span:
+def number(
+    value: float, runs: RunFile | Iterable[RunFile], form: str = ".2f", kind: SpanKind = ""
+) -> Span:
     """A number and its runs: it links to the first, and its tooltip names all."""
-    every = [runs] if isinstance(runs, Run) else list(runs)
+    every = [runs] if isinstance(runs, RunFile) else list(runs)
     named = ", ".join(run.name for run in every)
     return Span(format(value, form), every[0], f"from {named}" if every[1:] else named, kind)
 
 
-def mean_and_range(values: Sequence[float], runs: Sequence[Run]) -> list[Span]:
+def mean_and_range(values: Sequence[float], runs: Sequence[RunFile]) -> list[Span]:
     """`90.03 89.8–90.2`: the mean over runs, with lowest and highest if there are several."""
     mean = number(fmean(values), runs)
     return text(mean, " ", extremes(values, runs, ".1f", "weak")) if runs[1:] else [mean]
 
 
 def extremes(
-    values: Sequence[float], runs: Sequence[Run], form: str = ".2f", kind: SpanKind = ""
+    values: Sequence[float], runs: Sequence[RunFile], form: str = ".2f", kind: SpanKind = ""
 ) -> list[Span]:
     """`89.80–90.21`: the lowest and the highest of several runs, each linked to its own."""
     ordered = sorted(zip(values, runs, strict=True), key=lambda pair: pair[0])

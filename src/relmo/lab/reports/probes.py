@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from relmo.lab.reports import page
 from relmo.lab.reports.groups import Records
 from relmo.lab.reports.plots import Series, curves, dots
-from relmo.lab.reports.records import TEXTS, Run, Texts
+from relmo.lab.reports.records import TEXTS, RunFile, Texts
 
 METHODS, SETS, INTRINSIC = TEXTS["methods"], TEXTS["sets"], TEXTS["intrinsic"]["measures"]
 """Names of methods, of what they are scored on, and of measures of how contextual a layer is."""
@@ -31,7 +31,7 @@ WITHOUT_VECTORS = "most_frequent", "first_sense", "majority"
 def table_4(records: Records) -> page.Section:
     """Neighbors of a word in a sentence."""
     found = records.of("neighbors")
-    asked: dict[tuple[str, str], list[Run]] = {}
+    asked: dict[tuple[str, str], list[RunFile]] = {}
     for run in found:
         asked.setdefault((str(run.record["word"]), _line(run.record["sentence"])), []).append(run)
     tables = [_neighbors(word, line, asked[word, line]) for word, line in sorted(asked)]
@@ -39,7 +39,7 @@ def table_4(records: Records) -> page.Section:
     return records.section("neighbours", tables, missing)
 
 
-def _neighbors(word: str, sentence: str, runs: Sequence[Run]) -> page.Table:
+def _neighbors(word: str, sentence: str, runs: Sequence[RunFile]) -> page.Table:
     """Neighbors of a word in a sentence: by each model and method, and without context."""
     rows: list[page.Row] = []
     for run in runs:
@@ -66,7 +66,7 @@ def _line(sentence: Any) -> str:  # noqa: ANN401 - a string or a list of words
     return sentence if isinstance(sentence, str) else " ".join(sentence)
 
 
-def _marked(run: Run, sentence: str, position: int) -> list[page.Span]:
+def _marked(run: RunFile, sentence: str, position: int) -> list[page.Span]:
     """A sentence with the word at the position in bold, linked to the record."""
     words = sentence.split()
     if not 0 <= position < len(words):
@@ -81,7 +81,7 @@ class Probe(NamedTuple):
 
     label: str
     """The model's name, with more details if several probes have the same model."""
-    runs: tuple[Run, ...]
+    runs: tuple[RunFile, ...]
     scores: Mapping[tuple[str, str], list[float]]
     """One score per run."""
 
@@ -121,7 +121,7 @@ class Probe(NamedTuple):
 
 def find_probes(records: Records, task: str) -> list[Probe]:
     """One for each model, precision, set of weights and data; runs with other seeds together."""
-    found: dict[tuple[str, str, str, str], list[Run]] = {}
+    found: dict[tuple[str, str, str, str], list[RunFile]] = {}
     for run in records.of(task):
         data = json.dumps(run.record.get("data", {}).get("files", {}), sort_keys=True)
         key = run.elmo, str(run.record.get("precision", "")), run.fingerprint, data
@@ -249,13 +249,13 @@ def intrinsic(records: Records) -> page.Section:
     return records.section("intrinsic", blocks, missing)
 
 
-def _by_layer(run: Run, measure: str) -> dict[int, float]:
+def _by_layer(run: RunFile, measure: str) -> dict[int, float]:
     pattern = re.compile(rf"{measure}_layer_(\d+)")
     matches = ((pattern.fullmatch(name), value) for name, value in run.results.items())
     return dict(sorted((int(match[1]), float(value)) for match, value in matches if match))
 
 
-def _intrinsic_pictures(records: Records, found: Sequence[Run]) -> dict[str, str]:
+def _intrinsic_pictures(records: Records, found: Sequence[RunFile]) -> dict[str, str]:
     pictures = {}
     for measure, label in INTRINSIC.items():
         lines = {run: line for run in found if (line := _by_layer(run, measure))}
@@ -271,7 +271,7 @@ def _intrinsic_pictures(records: Records, found: Sequence[Run]) -> dict[str, str
     return pictures
 
 
-def _intrinsic_table(run: Run) -> page.Table:
+def _intrinsic_table(run: RunFile) -> page.Table:
     found = {measure: _by_layer(run, measure) for measure in INTRINSIC}
     numbers = sorted({n for line in found.values() for n in line})
     rows: list[page.Row] = []
@@ -282,7 +282,7 @@ def _intrinsic_table(run: Run) -> page.Table:
     return page.Table(f"How contextual each layer is, {run.elmo}.", head, rows)
 
 
-def _intrinsic_claims(run: Run) -> Iterator[page.Claim]:
+def _intrinsic_claims(run: RunFile) -> Iterator[page.Claim]:
     """Self-similarity, less what chance gives."""
     own, chance = _by_layer(run, "self_similarity"), _by_layer(run, "anisotropy")
     if {1, 2} <= own.keys() & chance.keys():

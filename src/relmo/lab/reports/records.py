@@ -1,6 +1,6 @@
 """Records on disk: one run.json per run folder, or many of them in a collection (JSON lines).
 
-    read_runs(Path("experiments"))    -> list[Run]
+    read_runs(Path("experiments"))    -> list[RunFile]
 
 A line of a collection is `{"run": NAME, "record": {...}}`. NAME is the name of the run's folder,
 the record is its run.json unchanged, so that its checksum (the key `seal`) can still be verified.
@@ -92,7 +92,7 @@ def read_study(folder: Path) -> Study:
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
+class RunFile:
     """A record, and the file that contains it."""
 
     path: Path
@@ -169,7 +169,7 @@ class Run:
         return {key: value for key, value in every.items() if key not in idle}
 
 
-def read_runs(folder: Path) -> list[Run]:
+def read_runs(folder: Path) -> list[RunFile]:
     """All runs below a folder, by path; of copies, such as a folder's in a collection, the first.
 
     Raises:
@@ -205,7 +205,7 @@ def _sources(folder: Path) -> Iterator[tuple[Path, int, str]]:
                 yield from ((path, n, line) for n, line in enumerate(file, 1) if line.strip())
 
 
-def _load(path: Path, number: int, line: str, study: Study) -> Run:
+def _load(path: Path, number: int, line: str, study: Study) -> RunFile:
     """The run of a source; WeightError if its record is not intact and complete."""
     where = f"{path}, line {number}" if number else str(path)
     if number:
@@ -217,7 +217,7 @@ def _load(path: Path, number: int, line: str, study: Study) -> Run:
         check_record(record, where)
     else:
         name, record = path.parent.name, read_record(path)
-    run = Run(path, record, name, number, study)
+    run = RunFile(path, record, name, number, study)
     lost = [key for key in NEEDED if key not in record] if run.task in TASKS else []
     if lost:
         raise WeightError(f"{where}: a record of {run.task!r} without {', '.join(lost)}; run again")

@@ -11,7 +11,7 @@ from itertools import groupby
 from string import Template
 
 from relmo.lab.reports import page
-from relmo.lab.reports.records import Run
+from relmo.lab.reports.records import RunFile
 
 NOT_THEIRS = "not in the paper"
 """Follows a claim that the paper does not make."""
@@ -29,7 +29,7 @@ EMPHASIS = {"strong": "strong", "paper": "i", "weak": "small"}
 class Renderer(ABC):
     """Blocks as text of one format."""
 
-    def __init__(self, link: Callable[[Run], str]) -> None:
+    def __init__(self, link: Callable[[RunFile], str]) -> None:
         self.link = link
 
     def text(self, text: page.Text) -> str:

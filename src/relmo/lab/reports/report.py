@@ -20,7 +20,7 @@ from relmo.files import make_folder, replacing
 from relmo.lab.reports import efficiency, layers, page, probes, tasks
 from relmo.lab.reports.groups import Records
 from relmo.lab.reports.plots import standalone
-from relmo.lab.reports.records import TEXTS, Run
+from relmo.lab.reports.records import TEXTS, RunFile
 from relmo.lab.reports.render import Html, Markdown
 
 TITLE = TEXTS["report"]["title"]
@@ -91,7 +91,7 @@ def make_report(records: Records, sections: Sequence[page.Section], output: Path
     """The files of a report, whose links are relative to a folder: name -> text."""
     here = output.resolve()
 
-    def link(run: Run) -> str:
+    def link(run: RunFile) -> str:
         path = quote(Path(os.path.relpath(run.path.resolve(), here)).as_posix())
         return f"{path}#L{run.line}" if run.line else path
 
