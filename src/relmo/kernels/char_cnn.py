@@ -14,13 +14,20 @@ W width of the widest filter.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import cast
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 Filters = Sequence[tuple[Tensor, Tensor]]
+
+
+def filters_of(convs: Iterable[nn.Module]) -> list[tuple[Tensor, Tensor]]:
+    """Weight (F_k, E, width) and bias (F_k,) of each convolution."""
+    layers = cast("Iterable[nn.Conv1d]", convs)
+    return [(conv.weight, cast("Tensor", conv.bias)) for conv in layers]
 
 
 def char_convolutions(

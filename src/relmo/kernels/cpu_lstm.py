@@ -16,7 +16,7 @@ from torch import Tensor
 
 from relmo.kernels.cpu_products import Product
 from relmo.kernels.packing import blocks_of
-from relmo.kernels.reference import FORGET_BIAS, Clips
+from relmo.kernels.reference import Clips
 
 BLOCK_ROWS = 256
 """Tokens whose inputs are multiplied at once: their gates stay in the cache until they are used."""
@@ -28,7 +28,7 @@ class PackedLstm:
     Args:
         input_product: of the input weight (4H, P), for many rows at once.
         recurrent: product of the recurrent weight (4H, P).
-        bias: (4H,), without the forget gate's 1.0.
+        bias: (4H,), the forget gate's 1.0 in it.
         projection: product of the projection (P, H), or None.
         clips: bounds on cell and output.
     """
@@ -43,9 +43,7 @@ class PackedLstm:
         clips: Clips,
     ) -> None:
         self.input, self.recurrent, self.projection = input_product, recurrent, projection
-        H = len(bias) // 4
-        self.bias = bias.clone()  # (4H,)
-        self.bias[H : 2 * H] += FORGET_BIAS
+        self.bias = bias  # (4H,)
         self.clips = clips
 
     def read(

@@ -13,10 +13,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-FORGET_BIAS = 1.0
-"""TensorFlow adds this at run time; files do not hold it, and nor do our parameters."""
-
-
 BLOCK = 256
 """Steps whose inputs are multiplied at once."""
 ROWS_ALIKE = 64
@@ -28,7 +24,7 @@ class LstmWeights(NamedTuple):
 
     input: Tensor  # (4H, I)
     recurrent: Tensor  # (4H, P)
-    bias: Tensor  # (4H,)
+    bias: Tensor  # (4H,), the forget gate's 1.0 in it
     projection: Tensor | None  # (P, H); None where P = H and the cell's output is used as it is
 
 
@@ -80,14 +76,13 @@ def projected_lstm(
         Outputs (B, T, P), zero past a row's end, and h (B, P) and c (B, H) after its last token.
     """
     _, T, _ = inputs.shape
-    bias = with_forget_bias(weights.bias)
     is_there = torch.arange(T) < lengths.unsqueeze(1)  # (B, T)
     is_there = is_there.to(inputs.device, non_blocking=True)
     outputs = []
     for t in range(T):
         if t % BLOCK == 0:
             block = inputs[:, t : t + BLOCK]  # (B, up to BLOCK, I): bounds the memory of the gates
-            from_inputs = linear_alike(block, weights.input, bias)  # (B, up to BLOCK, 4H)
+            from_inputs = linear_alike(block, weights.input, weights.bias)  # (B, up to BLOCK, 4H)
         gates = from_inputs[:, t % BLOCK] + F.linear(h, weights.recurrent)  # (B, 4H)
         new_h, new_c = lstm_cell(gates, c, weights.projection, clips)
         here = is_there[:, t].unsqueeze(1)  # (B, 1)
@@ -116,14 +111,6 @@ def lstm_cell(
         if clips.output is not None:  # TensorFlow's cell clips a projected output only
             h = h.clamp(-clips.output, clips.output)
     return h, c
-
-
-def with_forget_bias(bias: Tensor) -> Tensor:
-    """Add 1.0 to the forget gate's quarter of the bias (4H,)."""
-    H = bias.shape[0] // 4
-    quarter = torch.zeros_like(bias)
-    quarter[H : 2 * H] = FORGET_BIAS
-    return bias + quarter
 
 
 def paired_lstm(

@@ -32,6 +32,8 @@ from relmo.types import Batch, BiLmState, Layers, LstmState
 
 LayerArithmetic = Callable[[int, Tensor, Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]
 """(depth, inputs, h, c) -> outputs, and h and c after the last token, of one layer."""
+FORGET_BIAS = 1.0
+"""TensorFlow adds this at run time; files do not hold it, and nor do our parameters."""
 Outputs = Sequence[Sequence[Tensor] | Tensor]
 """Of each LSTM layer, forward and backward, (S, P) each."""
 
@@ -195,9 +197,10 @@ class LstmLayer(nn.Module):
 
     @property
     def weights(self) -> reference.LstmWeights:
-        """The parameters as kernels take them."""
+        """The parameters as kernels take them, the forget gate's 1.0 added to the bias."""
+        bias = with_forget_bias(self.bias)  # (4H,)
         return reference.LstmWeights(
-            self.input_weight, self.recurrent_weight, self.bias, self.projection
+            self.input_weight, self.recurrent_weight, bias, self.projection
         )
 
     def forward(
@@ -266,17 +269,17 @@ def read_windows(
 def stack_weights(
     forward_layer: LstmLayer, backward_layer: LstmLayer, dtype: torch.dtype
 ) -> reference.LstmWeights:
-    """One layer's weights of both directions, stacked, the forget gate's 1.0 added to the bias."""
-    pair = forward_layer, backward_layer
+    """One layer's weights of both directions, stacked."""
+    pair = forward_layer.weights, backward_layer.weights
 
     def stacked(*parts: Tensor) -> Tensor:
         return torch.stack([part.to(dtype) for part in parts])
 
     projections = [layer.projection for layer in pair if layer.projection is not None]
     return reference.LstmWeights(
-        input=stacked(*(layer.input_weight for layer in pair)),  # (2, 4H, P)
-        recurrent=stacked(*(layer.recurrent_weight for layer in pair)),  # (2, 4H, P)
-        bias=stacked(*(reference.with_forget_bias(layer.bias) for layer in pair)),  # (2, 4H)
+        input=stacked(*(layer.input for layer in pair)),  # (2, 4H, P)
+        recurrent=stacked(*(layer.recurrent for layer in pair)),  # (2, 4H, P)
+        bias=stacked(*(layer.bias for layer in pair)),  # (2, 4H)
         projection=stacked(*projections) if projections else None,  # (2, P, H)
     )
 
@@ -316,6 +319,14 @@ def map_state(change: Callable[..., Tensor], *states: BiLmState) -> BiLmState:
             h=change(*(s.backward.h for s in states)), c=change(*(s.backward.c for s in states))
         ),
     )
+
+
+def with_forget_bias(bias: Tensor) -> Tensor:
+    """Add 1.0 to the forget gate's quarter of the bias (4H,)."""
+    H = bias.shape[0] // 4
+    quarter = torch.zeros_like(bias)
+    quarter[H : 2 * H] = FORGET_BIAS
+    return bias + quarter
 
 
 def stack_directions(state: BiLmState) -> LstmState:

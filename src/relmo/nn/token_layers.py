@@ -6,14 +6,12 @@ file or from `initialize`, and values that are then overwritten cost seconds on 
 
 from __future__ import annotations
 
-from typing import cast
-
 import torch
 from torch import Tensor, nn
 
 from relmo.config import CharCnnConfig, WordTableConfig
 from relmo.kernels import reference
-from relmo.kernels.char_cnn import char_convolutions
+from relmo.kernels.char_cnn import char_convolutions, filters_of
 
 
 class Linear(nn.Linear):
@@ -88,8 +86,7 @@ class CharCnn(nn.Module):
 
     def filters(self) -> list[tuple[Tensor, Tensor]]:
         """Weight (F_k, E, width) and bias (F_k,) of each convolution."""
-        convs = cast("list[Conv1d]", list(self.convs))
-        return [(conv.weight, cast("Tensor", conv.bias)) for conv in convs]
+        return filters_of(self.convs)
 
     def without_unneeded_padding(self, words: Tensor) -> Tensor:
         """Drop columns that no maximum can need, (N, C) -> (N, shorter C).

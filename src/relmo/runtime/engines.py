@@ -13,7 +13,7 @@ from typing import cast
 import torch
 from torch import Tensor
 
-from relmo.kernels.char_cnn import LetterTables
+from relmo.kernels.char_cnn import LetterTables, filters_of
 from relmo.kernels.cpu_lstm import PackedLstm
 from relmo.kernels.cpu_products import Precision, Product, make_product
 from relmo.kernels.device import to_device
@@ -188,13 +188,13 @@ def pack_weight(
 def _pack_stack(stack: LstmStack, precision: Precision) -> list[PackedLstm]:
     found = []
     for depth in range(stack.config.num_layers):
-        layer, config = stack.layer(depth), stack.config
-        projection = layer.projection
+        weights, config = stack.layer(depth).weights, stack.config
+        projection = weights.projection
         found.append(
             PackedLstm(
-                input_product=pack_weight(layer.input_weight, precision, many_rows=True),
-                recurrent=pack_weight(layer.recurrent_weight, precision),
-                bias=layer.bias.detach(),
+                input_product=pack_weight(weights.input, precision, many_rows=True),
+                recurrent=pack_weight(weights.recurrent, precision),
+                bias=weights.bias.detach(),
                 projection=None if projection is None else pack_weight(projection, precision),
                 clips=Clips(config.cell_clip, config.output_clip),
             )
@@ -209,8 +209,7 @@ def _pack_highway(highway: torch.nn.Module) -> tuple[_PackedLinear, _PackedLinea
 
 def _make_features(cnn: CharCnn) -> Callable[[Tensor], Tensor]:
     """`CharCnn.features`, (n, C) -> (n, F), from tables unless these are too large."""
-    convs = cast("list[torch.nn.Conv1d]", list(cnn.convs))
-    filters = [(conv.weight.detach(), cast("Tensor", conv.bias).detach()) for conv in convs]
+    filters = [(weight.detach(), bias.detach()) for weight, bias in filters_of(cnn.convs)]
     embedding = cnn.embedding.weight.detach()
     if LetterTables.bytes_of(embedding, filters) > TABLE_BYTES:
         return lambda words: cnn.features(cnn.without_unneeded_padding(words))

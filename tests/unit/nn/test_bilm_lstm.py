@@ -5,7 +5,7 @@ import torch
 
 from relmo import LstmConfig
 from relmo.kernels import reference
-from relmo.nn.bilm import LstmLayer, LstmStack, initialize_stack
+from relmo.nn.bilm import FORGET_BIAS, LstmLayer, LstmStack, initialize_stack
 from relmo.types import LstmState
 
 
@@ -31,7 +31,7 @@ def test_without_clips_it_is_torchs_own_projected_lstm():
         layer.input_weight.copy_(theirs.weight_ih_l0)
         layer.recurrent_weight.copy_(theirs.weight_hh_l0)
         bias = theirs.bias_ih_l0 + theirs.bias_hh_l0
-        bias[6:12] -= reference.FORGET_BIAS
+        bias[6:12] -= FORGET_BIAS
         layer.bias.copy_(bias)
         layer.projection.copy_(theirs.weight_hr_l0)
     x, h, c = torch.randn(2, 5, 3), torch.randn(2, 3), torch.randn(2, 6)
