@@ -1,0 +1,3 @@
+"""Inputs that once failed, by target."""
+
+CASES: dict[str, list[bytes]] = {}
