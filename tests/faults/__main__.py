@@ -16,10 +16,12 @@ from tests.faults.trials import GOOD, Faults, Trial
 
 HEAD = """# Faults
 
-What becomes of the work when something goes wrong, made by `make faults` (`tests/faults`). Commands run
-on tiny models and data; each trial is compared with the result of the same command left alone.
+What becomes of the work when something goes wrong, made by `make faults` (`tests/faults`).
+Commands run on tiny models and data; each trial is compared with the result of the same command
+left alone.
 
-- **same**: the same result, to the bit, after running the command again (with `--resume` where it has it).
+- **same**: the same result, to the bit, after running the command again (with `--resume` where it
+  has it).
 - **said so**: the command refused with an error that says what is wrong.
 - **bad**: another result, a traceback, a hang. Every one is listed below the table.
 
@@ -31,7 +33,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--size", type=int, default=2, help="multiplies the number of trials")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--only", default="", help="faults whose name contains this")
+    parser.add_argument("--only", default="", help="one method of Faults")
     parser.add_argument("--output", type=Path)
     options = parser.parse_args()
     warm_up()
@@ -41,7 +43,7 @@ def main() -> None:
         faults = Faults(Workshop(Path(folder)), options.seed, can_mount=can_mount)
         chosen = faults.all(options.size)
         if options.only:
-            chosen = getattr(faults, options.only)(*([options.size] if options.only not in ("closed_pipes", "read_only_folders") else []))
+            chosen = getattr(faults, options.only)(options.size)
         for trial in chosen:
             trials.append(trial)
             if trial.outcome not in GOOD:

@@ -15,7 +15,9 @@ from tests.faults.process import run
 from tests.support.toy_lm import Grammar, metrics
 from tests.support.toy_tasks import TOYS
 
-WORDS = "bank river loan rate fish boat money water credit bridge stream teller mill ferry".split()
+WORDS = tuple(
+    "bank river loan rate fish boat money water credit bridge stream teller mill ferry".split()  # noqa: SIM905
+)
 QUERIES = ("river bank", "loan rate", "ferry mill", "water", "credit teller")
 SMALL_LM = (
     "model.char_cnn.width=8", "model.char_cnn.filters=[[1, 4], [2, 8]]", "model.lstm.cell_width=12",

@@ -7,7 +7,6 @@ command refused in words ("said so"). Anything else is bad: "wrong" (another res
 
 from __future__ import annotations
 
-import contextlib
 import os
 import random
 import shutil
@@ -54,12 +53,12 @@ class Faults:
         yield from self.kills(5 * size)
         yield from self.bit_flips(10 * size)
         yield from self.two_writers(size)
-        yield from self.closed_pipes()
+        yield from self.closed_pipes(1)
         yield from self.clock_jumps(size)
         yield from self.server(size)
         if self.can_mount:
             yield from self.full_disks(size)
-            yield from self.read_only_folders()
+            yield from self.read_only_folders(1)
 
     # ── kills ───────────────────────────────────────────────────────────────────────────────────
 
@@ -68,7 +67,7 @@ class Faults:
         for job in self.jobs:
             for which in (signal.SIGKILL, signal.SIGINT, signal.SIGTERM):
                 for _ in range(number):
-                    yield self._trial(f"killed by {which.name}", job, lambda: self._kill(job, which))
+                    yield self._trial(f"killed by {which.name}", job, self._kill, job, which)
 
     def _kill(self, job: Job, which: signal.Signals) -> tuple[str, str]:
         output = self.shop.fresh("kill") / job.output
@@ -95,10 +94,12 @@ class Faults:
         found = job.result(output)
         return ("same", "") if found == self.references[job.name] else ("silent", found)
 
-    def _trial(self, fault: str, job: Job | str, act: Callable[[], tuple[str, str]]) -> Trial:
+    def _trial(
+        self, fault: str, job: Job | str, act: Callable[..., tuple[str, str]], *args: Any
+    ) -> Trial:
         name = job if isinstance(job, str) else job.name
         try:
-            return Trial(fault, name, *act())
+            return Trial(fault, name, *act(*args))
         except TimeoutError as error:
             return Trial(fault, name, "hung", str(error))
         except (OSError, RuntimeError, ValueError, KeyError) as error:
@@ -112,13 +113,13 @@ class Faults:
             expected = ask(folder)
             assert expected.status == 0, expected.last_words
             for file in sorted(path for path in folder.rglob("*") if path.is_file()):
-                if file.stat().st_size == 0 or file.suffix == ".md":
+                if file.stat().st_size == 0 or _is_log(file):
                     continue
                 name = file.relative_to(folder)
                 for _ in range(number):
                     what = f"{kind}: {_generic(name)}"
                     yield self._trial(
-                        "one bit flipped", what, lambda: self._flip(folder, name, ask, expected)
+                        "one bit flipped", what, self._flip, folder, name, ask, expected
                     )
 
     def _flip(
@@ -145,9 +146,7 @@ class Faults:
 
         def vectors(model: Path) -> Ended:
             output = shop.fresh("vectors") / "out.jsonl"
-            ended = run(
-                ["embed", shop.small_text, "-o", output, "--model", model], shop.logs
-            )
+            ended = run(["embed", shop.small_text, "-o", output, "--model", model], shop.logs)
             said = digest(output.read_bytes()) if output.exists() else ""
             return Ended(ended.status, said, ended.err)
 
@@ -183,7 +182,7 @@ class Faults:
         yield "index", _settled(index), hits
         trained = shop.fresh("trained") / "out"
         shop.need(*jobs["train"].args(trained))
-        yield "trained run", _settled(trained, "run.json", "best.safetensors"), answers
+        yield "trained run", _settled(trained), answers
         for name in ("embed out.npz", "pretrain", "train"):
             yield f"interrupted {name}", self._interrupted(jobs[name]), resumed(jobs[name])
 
@@ -210,10 +209,8 @@ class Faults:
         """Two of the same command at once; then two of which the first is interrupted."""
         for job in self.jobs:
             for _ in range(number):
-                yield self._trial("two writers", job, lambda: self._both(job, interrupt=False))
-                yield self._trial(
-                    "two writers, the first interrupted", job, lambda: self._both(job, True)
-                )
+                yield self._trial("two writers", job, self._both, job, False)
+                yield self._trial("two writers, the first interrupted", job, self._both, job, True)
 
     def _both(self, job: Job, interrupt: bool) -> tuple[str, str]:
         output = self.shop.fresh("both") / job.output
@@ -231,7 +228,7 @@ class Faults:
             return self._go_on(job, output)
         return self._compare(job, output)
 
-    def closed_pipes(self) -> Iterator[Trial]:
+    def closed_pipes(self, number: int) -> Iterator[Trial]:
         """Standard output or error closed, or a pipe whose reader is gone."""
         shop = self.shop
         closing: dict[str, Callable[[], Any]] = {
@@ -240,11 +237,11 @@ class Faults:
             "pipe without a reader": _break_pipe,
             "full device as stdout": lambda: os.dup2(os.open("/dev/full", os.O_WRONLY), 1),
         }
-        for name, act in closing.items():
+        for name, act in list(closing.items()) * number:
             for job in self.jobs:
-                yield self._trial(name, job, lambda: self._close(job, act))
+                yield self._trial(name, job, self._close, job, act)
             for args in (["info", shop.model], ["perplexity", shop.small_text]):
-                yield self._trial(name, str(args[0]), lambda: self._short(args, act))
+                yield self._trial(name, str(args[0]), self._short, args, act)
 
     def _close(self, job: Job, act: Callable[[], Any]) -> tuple[str, str]:
         output = self.shop.fresh("closed") / job.output
@@ -263,7 +260,7 @@ class Faults:
         """A wall clock that jumps by up to a month, forwards and backwards, at every reading."""
         for job in self.jobs:
             for _ in range(number):
-                yield self._trial("clock jumps", job, lambda: self._jump(job))
+                yield self._trial("clock jumps", job, self._jump, job)
 
     def _jump(self, job: Job) -> tuple[str, str]:
         output, seed = self.shop.fresh("clock") / job.output, self.random.random()
@@ -282,7 +279,7 @@ class Faults:
         """A disk that fills up on the way; then it gets larger and the command goes on."""
         for job in self.jobs:
             for _ in range(number):
-                yield self._trial("disk full", job, lambda: self._fill(job))
+                yield self._trial("disk full", job, self._fill, job)
 
     def _fill(self, job: Job) -> tuple[str, str]:
         place = self.shop.fresh("full") / "disk"
@@ -301,25 +298,22 @@ class Faults:
         self.shop.need(*job.args(folder / job.output))
         return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
-    def read_only_folders(self) -> Iterator[Trial]:
+    def read_only_folders(self, number: int) -> Iterator[Trial]:
         """Output into a folder without permission to write; input from one."""
         shop = self.shop
-        for job in self.jobs:
-            yield self._trial("read-only output", job, lambda: self._refuse(job))
+        for job in self.jobs * number:
+            yield self._trial("read-only output", job, self._refuse, job)
         with read_only(shop.model), read_only(shop.data), read_only(shop.notes):
             for job in self.jobs:
-                yield self._trial("read-only model and data", job, lambda: self._plain(job))
+                yield self._trial("read-only model and data", job, self._plain, job)
         index = shop.fresh("locked")
         shop.need(*next(j for j in self.jobs if j.name == "index").args(index / "notes.relmo"))
         with read_only(index):
-            yield self._trial(
-                "read-only index",
-                "search",
-                lambda: (
-                    "same" if shop.hits(index / "notes.relmo") == self.references["index"] else "silent",
-                    "",
-                ),
-            )
+            yield self._trial("read-only index", "search", self._search, index / "notes.relmo")
+
+    def _search(self, index: Path) -> tuple[str, str]:
+        is_same = self.shop.hits(index) == self.references["index"]
+        return ("same" if is_same else "silent"), ""
 
     def _plain(self, job: Job) -> tuple[str, str]:
         output = self.shop.fresh("plain") / job.output
@@ -338,7 +332,7 @@ class Faults:
         """relmo serve, killed while it answers, and started again on the same port."""
         for which in (signal.SIGTERM, signal.SIGINT, signal.SIGKILL):
             for _ in range(number):
-                yield self._trial(f"killed by {which.name}", "serve", lambda: self._serve(which))
+                yield self._trial(f"killed by {which.name}", "serve", self._serve, which)
 
     def _serve(self, which: signal.Signals) -> tuple[str, str]:
         port = _free_port()
@@ -365,9 +359,13 @@ def _ask(port: int) -> bytes:
     address = f"http://127.0.0.1:{port}/v1/embeddings"
     for _ in range(600):
         asked = urllib.request.Request(address, body, {"Content-Type": "application/json"})
-        with contextlib.suppress(urllib.error.URLError, ConnectionError):
+        try:
             with urllib.request.urlopen(asked, timeout=10) as answer:
                 return bytes(answer.read())
+        except urllib.error.HTTPError as error:
+            raise RuntimeError(error.read()) from error
+        except (urllib.error.URLError, ConnectionError):
+            pass  # not up yet
         time.sleep(0.05)
     raise TimeoutError("the server did not come up")
 
@@ -386,12 +384,17 @@ def _break_pipe() -> None:
     os.dup2(writing, 1)
 
 
-def _settled(folder: Path, *names: str) -> Path:
-    """A copy of a folder (of some of its files) under its own name that later trials leave alone."""
+def _settled(folder: Path) -> Path:
+    """A copy of a folder that later trials leave alone."""
     kept = folder.parent.parent / f"kept-{folder.parent.name}-{folder.name}"
     shutil.rmtree(kept, ignore_errors=True)
     shutil.copytree(folder, kept)
     return kept
+
+
+def _is_log(file: Path) -> bool:
+    """Whether nothing is computed from it: notes for people, and curves for TensorBoard."""
+    return file.suffix == ".md" or "tensorboard" in file.parts
 
 
 def _generic(name: Path) -> str:

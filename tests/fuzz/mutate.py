@@ -12,7 +12,8 @@ BITS = [
     b"true", "\u00e9".encode(), "\u0301".encode() * 9, "\u200d".encode(), "\u202e".encode(), b"...",
     "\U0001f468\u200d\U0001f469\u200d\U0001f467".encode(), "한국어".encode(), "中文".encode(),
     "\u2028".encode(), b"\xed\xa0\x80", b"\x1b[2J", "ﬁ".encode(), "İ".encode(), "ß".encode(),
-    b"A" * 70, b"([" * 40, b"\x1a", b"\xc2\x85", b"Mr. ", b"U.S. ", b"http://a.b/c?d=e#f", b"1,000.5",
+    b"A" * 70, b"([" * 40, b"\x1a", b"\xc2\x85", b"Mr. ", b"U.S. ", b"http://a.b/c?d=e#f",
+    b"1,000.5",
 ]  # fmt: skip
 
 
