@@ -355,7 +355,7 @@ def _ask(port: int) -> bytes:
     import urllib.error
     import urllib.request
 
-    body = json.dumps({"input": ["river bank", "loan rate"], "model": "any"}).encode()
+    body = json.dumps({"input": ["river bank", "loan rate"]}).encode()
     address = f"http://127.0.0.1:{port}/v1/embeddings"
     for _ in range(600):
         asked = urllib.request.Request(address, body, {"Content-Type": "application/json"})
