@@ -59,7 +59,7 @@ def list_licenses() -> str:
     return HEAD + "\n".join(lines) + "\n"
 
 
-def find_vulnerabilities(timeout: float = 180) -> int:
+def find_vulnerabilities(timeout: float = 90) -> int:
     """Exit status: 1 if the advisory database knows a vulnerability of an installed version."""
     command = [
         sys.executable,

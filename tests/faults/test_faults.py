@@ -1,4 +1,4 @@
-"""A few trials of each fault; `make faults` runs hundreds. Forks, so it has a process of its own."""
+"""A few trials of each fault, each kind in a process that may fork; `make faults` runs hundreds."""
 
 import os
 import subprocess
