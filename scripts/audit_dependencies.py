@@ -78,6 +78,9 @@ def find_vulnerabilities(timeout: float = 90) -> int:
         print("dependency audit skipped: pip-audit or its database cannot be reached")
         return 0
     asked = [package for package in packages if "skip_reason" not in package]
+    if not asked:
+        print(f"dependency audit skipped: the database answered for none of {len(packages)} packages")
+        return 0
     bad = [package for package in asked if package.get("vulns")]
     for package in bad:
         names = ", ".join(each["id"] for each in package["vulns"])
