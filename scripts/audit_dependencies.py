@@ -79,7 +79,7 @@ def find_vulnerabilities(timeout: float = 90) -> int:
         return 0
     asked = [package for package in packages if "skip_reason" not in package]
     if not asked:
-        print(f"dependency audit skipped: the database answered for none of {len(packages)} packages")
+        print(f"dependency audit skipped: nothing known about the {len(packages)} packages")
         return 0
     bad = [package for package in asked if package.get("vulns")]
     for package in bad:
