@@ -7,8 +7,8 @@
         writer.finish()
 
 Records are kept in a journal, `out.h5.partial`. `finish` turns it into the output, which is written
-as `out.h5.tmp` and then renamed. So the output is complete or absent (or the old one), and after a
-crash at any moment the same call with `resume` continues where the run stopped.
+under a hidden name and then renamed. So the output is complete or absent (or the old one), and
+after a crash at any moment the same call with `resume` continues where the run stopped.
 """
 
 from __future__ import annotations
