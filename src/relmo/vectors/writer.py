@@ -55,8 +55,9 @@ class VectorWriter:
         self._fingerprint, self._labels = fingerprint, list(layer_labels)
         self._width = 0
         run = {**fingerprint, "layer_labels": self._labels}
-        partial = self.path.with_name(self.path.name + ".partial")
-        self._journal = Journal(partial, run, resume=resume)
+        self.partial = self.path.with_name(self.path.name + ".partial")
+        """The journal, which holds the records until the output is complete."""
+        self._journal = Journal(self.partial, run, resume=resume)
 
     @property
     def done(self) -> int:
