@@ -26,6 +26,7 @@ import relmo
 from relmo.errors import ConfigError, OutputError
 from relmo.tasks.lm.pretrain import pretrain
 from relmo.train.checkpoint import find_checkpoints
+from relmo.train.trainer import Trainer
 from relmo.weights import safetensors_files
 from relmo.weights.find import read_model
 from tests.support.toy_lm import Corpus, Grammar, metrics, toy_recipe
@@ -192,6 +193,16 @@ def test_two_processes_do_what_one_does(corpus, tmp_path):
         torch.testing.assert_close(one[name], two[name], atol=1e-5, rtol=1e-4)
 
 
+@needs_fork
+def test_two_processes_that_are_stopped_leave_a_checkpoint(corpus, tmp_path):
+    assert json.loads(start("stop-pair", corpus, tmp_path)) == [130] * 2 + [0] * 2
+    assert [line["step"] for line in metrics(tmp_path / "stopped") if "loss" in line] == [20, 40]
+    corpus.train(paired_recipe(steps=40, log_every=20), tmp_path / "one")
+    pairs = zip(metrics(tmp_path / "one"), metrics(tmp_path / "stopped"), strict=True)
+    for one, two in pairs:
+        assert one == pytest.approx(two, rel=1e-4)
+
+
 def assert_close(one, two) -> None:
     tensors = [{**model.tensors, **model.lm_head()} for model in (one, two)]
     assert tensors[0].keys() == tensors[1].keys()
@@ -341,24 +352,53 @@ def kill_in_write(number, share, run, output):
 
 def train_in_pairs(file, cache, folder):
     """Three distributed runs: from the start, from a checkpoint of one process, by the clock."""
+    folder, timed = Path(folder), paired_recipe(minutes=0.01, log_every=50)
+    codes = []
+    for output, recipe in (
+        ("two", paired_recipe()),
+        ("resumed", paired_recipe()),
+        ("timed", timed),
+    ):
+        children = fork_pair(recipe, file, cache, folder / output, output == "resumed")
+        codes += [ended(child) for child in children]
+    return codes
 
-    def run(output, rank, port, minutes):
+
+def stop_a_pair(file, cache, folder):
+    """A distributed run that a signal ends, as torchrun sends it, and its continuation."""
+    output, recipe = Path(folder) / "stopped", paired_recipe(steps=40, log_every=20)
+    children = fork_pair(recipe, file, cache, output, pause=0.02)
+    while not (output / "metrics.jsonl").exists():
+        time.sleep(0.005)
+    for child in children:
+        os.kill(child, signal.SIGTERM)
+    codes = [ended(child) for child in children]
+    children = fork_pair(recipe, file, cache, output, resume=True)
+    return codes + [ended(child) for child in children]
+
+
+def fork_pair(recipe, file, cache, output, resume=False, pause=0.0) -> list[int]:
+    """Two processes of one run; a step may take a pause longer."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+
+    def run(rank):
         address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
         os.environ.update(address, RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE="2")
         if sys.platform == "linux":
             os.environ["GLOO_SOCKET_IFNAME"] = "lo"
-        recipe = paired_recipe(**({"minutes": 0.01, "log_every": 50} if minutes else {}))
-        options = {"cache_folder": cache, "device": "cpu", "resume": output == "resumed"}
-        pretrain(recipe, [file], Path(folder) / output, **options)
+        train_step = Trainer._train_step
 
-    codes = []
-    for output, minutes in (("two", False), ("resumed", False), ("timed", True)):
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        children = [fork(run, output, rank, port, minutes) for rank in (0, 1)]
-        codes += [ended(child) for child in children]
-    return codes
+        def slow_step(trainer, progress):
+            time.sleep(pause)
+            return train_step(trainer, progress)
+
+        Trainer._train_step = slow_step
+        options = {"cache_folder": cache, "device": "cpu", "resume": resume}
+        pretrain(recipe, [file], output, **options)
+
+    return [fork(run, rank) for rank in (0, 1)]
 
 
 def warm_up() -> None:
@@ -371,5 +411,10 @@ def warm_up() -> None:
 if __name__ == "__main__":
     warm_up()
     mode, file, cache, *rest = sys.argv[1:]
-    work = {"kill": kill_at_points, "stop": stop_at_moments, "pair": train_in_pairs}[mode]
-    print(json.dumps(work(Path(file), Path(cache), *rest)))  # noqa: T201
+    works = {
+        "kill": kill_at_points,
+        "stop": stop_at_moments,
+        "pair": train_in_pairs,
+        "stop-pair": stop_a_pair,
+    }
+    print(json.dumps(works[mode](Path(file), Path(cache), *rest)))  # noqa: T201
