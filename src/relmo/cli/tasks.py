@@ -24,6 +24,7 @@ from relmo.cli.shared import (
     say_line,
 )
 from relmo.errors import ConfigError, TextError
+from relmo.progress import working
 
 TaskName = Annotated[
     str, typer.Argument(metavar="TASK", help="Task: ner, pos, sst, snli, squad, srl or coref.")
@@ -55,7 +56,8 @@ def train(
     as_json: AsJsonLines = False,
 ) -> None:
     """Train a task model on labeled data and score it on the test set."""
-    from relmo.tasks.run import load_task_recipe, train_task
+    with working("loading PyTorch"):
+        from relmo.tasks.run import load_task_recipe, train_task
 
     chosen = load_task_recipe(task, recipe, set_ or [])
     if vectors is None:
