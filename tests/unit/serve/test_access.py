@@ -5,7 +5,8 @@ import pytest
 from relmo.errors import ConfigError
 
 pytest.importorskip("fastapi", reason="pip install 'relmo[serve]'")
-from relmo.serve.access import Access, Limits, allowed_hosts, is_loopback
+from relmo.serve.access import Access, allowed_hosts, is_loopback
+from relmo.serve.limits import Limits
 
 KEY = "k" * 20
 

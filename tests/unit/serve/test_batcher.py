@@ -9,8 +9,8 @@ import pytest
 from tests.support.serving import until
 
 pytest.importorskip("fastapi", reason="pip install 'relmo[serve]'")
-from relmo.serve.access import Limits
 from relmo.serve.batcher import Batcher, QueueClosed, QueueFull
+from relmo.serve.limits import Limits
 
 
 class Reader:

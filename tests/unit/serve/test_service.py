@@ -15,7 +15,7 @@ from tests.conftest import tiny_config
 from tests.support.serving import live, until
 
 pytest.importorskip("fastapi", reason="pip install 'relmo[serve]'")
-from relmo.serve.access import Limits
+from relmo.serve.limits import Limits
 
 NUMBERED = [" ".join(f"w{(i * j) % 17}" for j in range(1 + i % 23)) + "." for i in range(60)]
 TEXTS = [f"The {a} of the {b}." for a in ("bank", "boat", "rate") for b in ("river", "town", "sea")]
