@@ -80,19 +80,23 @@ def make_analyzer(language: str) -> Callable[[str], list[str]]:
 
 def _normalize(text: str) -> str:
     """Text in NFKC, in linear time: sorting the marks of one character takes the square of them."""
-    if not text.isascii():
-        text = _many_marks().sub(lambda run: run[0][:MAX_MARKS], text)
+    if not text.isascii() and not _marks().isdisjoint(text):
+        text = _too_many_marks().sub(lambda run: run[0][:MAX_MARKS], text)
     return unicodedata.normalize("NFKC", text)
 
 
 @lru_cache(maxsize=1)
-def _many_marks() -> re.Pattern[str]:
-    """More marks than `MAX_MARKS`; a mark is what decomposes into marks alone at its start."""
-    marks = (
+def _marks() -> frozenset[str]:
+    """Characters that are combining marks, or decompose into some."""
+    return frozenset(
         chr(code) for code in range(0x300, 0x20000)  # none is beyond
         if unicodedata.combining(unicodedata.normalize("NFKD", chr(code))[0])
     )  # fmt: skip
-    return re.compile(f"[{''.join(marks)}]{{{MAX_MARKS + 1},}}")
+
+
+@lru_cache(maxsize=1)
+def _too_many_marks() -> re.Pattern[str]:
+    return re.compile(f"[{''.join(sorted(_marks()))}]{{{MAX_MARKS + 1},}}")
 
 
 def bm25(

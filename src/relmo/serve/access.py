@@ -72,9 +72,8 @@ def allowed_hosts(host: str, more: Sequence[str] = ()) -> tuple[str, ...]:
 class AccessControl:
     """Middleware that rejects a request before its route runs, or passes on its whole body."""
 
-    def __init__(self, app: ASGIApp, access: Access, limits: Limits) -> None:
-        self.app, self.access, self.limits = app, access, limits
-        self.memory = Memory(limits.memory_bytes)
+    def __init__(self, app: ASGIApp, access: Access, limits: Limits, memory: Memory) -> None:
+        self.app, self.access, self.limits, self.memory = app, access, limits, memory
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""

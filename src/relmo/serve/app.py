@@ -30,10 +30,10 @@ from relmo.search import SemanticIndex
 from relmo.serve.access import Access, AccessControl
 from relmo.serve.connections import connection_class
 from relmo.serve.errors import add_error_handlers
-from relmo.serve.limits import Limits
+from relmo.serve.limits import Limits, Memory
 from relmo.serve.monitoring import Metrics, Monitoring
 from relmo.serve.routes import openai_routes, page_routes, relmo_routes, server_routes
-from relmo.serve.schemas import resolve_bounds
+from relmo.serve.schemas import DEFAULT_RESULTS, resolve_bounds
 from relmo.serve.service import Service, warm_up
 
 BACKLOG = 2048
@@ -78,7 +78,8 @@ def create_app(
     app.include_router(page_routes(app, service))
     add_error_handlers(app)
     add_bounds(app, service)
-    app.add_middleware(AccessControl, access=access or Access(), limits=limits)
+    app.state.memory = memory = Memory(limits.memory_bytes)
+    app.add_middleware(AccessControl, access=access or Access(), limits=limits, memory=memory)
     app.add_middleware(Monitoring, metrics=metrics)  # the last one added is the outermost
     return app
 
@@ -88,6 +89,7 @@ def add_bounds(app: FastAPI, service: Service) -> None:
     describe = app.openapi
     bounds = {
         **dataclasses.asdict(service.limits),
+        "default_results": min(DEFAULT_RESULTS, service.limits.results),
         "top_layer": service.num_layers - 1,
         "models": [service.name],
         "widths": [service.width],

@@ -133,7 +133,7 @@ def relmo_routes(service: Service) -> APIRouter:
     async def substitutes(body: schemas.SubstitutesBody, request: Request) -> Response:
         """Return the words that both language models expect at a position of a sentence."""
         (sentence,) = await service.tokenize([body.sentence])
-        found = await service.substitutes(sentence.words, body.position, body.k)
+        found = await service.substitutes(sentence.words, body)
         _log_size(request, [sentence])
         scored = [{"word": word, "score": score} for word, score in found]
         return json_response(

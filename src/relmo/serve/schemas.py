@@ -113,7 +113,10 @@ def _check_where(value: dict[str, Any]) -> dict[str, Any]:
             f"expected at most {MAX_CONDITIONS} keys and {MAX_VALUES} values for each, "
             f"got {len(value):,} and {max(lengths, default=0):,}"
         )
-    conditions(value)  # raises ConfigError, a ValueError, with the reason
+    found = conditions(value)  # raises ConfigError, a ValueError, with the reason
+    numbers = [each for one in found for each in one.values if isinstance(each, int | float)]
+    if not all(-(2**63) <= number < 2**63 for number in numbers):  # JSON has one kind of number
+        raise ValueError("a number exceeds 64 bits")
     return value
 
 
@@ -121,8 +124,7 @@ MAX_CONDITIONS, MAX_VALUES = 16, 100
 """Keys of a filter, and values to choose from for each: databases bound both."""
 _ORDERED = [
     {"type": "string", "pattern": r"^[^\u0000]*$"},
-    {"type": "integer", "minimum": -(2**63), "maximum": 2**63 - 1},
-    {"type": "number", "not": {"type": "integer"}},
+    {"type": "number", "minimum": -(2**63), "exclusiveMaximum": 2**63},
 ]
 _VALUE = {"anyOf": [*_ORDERED, {"type": "boolean"}, {"type": "null"}]}
 WHERE = {
@@ -167,7 +169,13 @@ RequestedLayers = Annotated[
     LayerName | int | list[int], BeforeValidator(_check_layers), WithJsonSchema(LAYERS)
 ]
 Integer = Annotated[int, BeforeValidator(_as_integer)]
-Results = Annotated[Integer, Field(ge=1, json_schema_extra={"x-maximum": "results"})]
+Position = Annotated[int, Field(ge=0, le=10**6), BeforeValidator(_as_integer)]
+Results = Annotated[
+    int,
+    Field(ge=1, json_schema_extra={"x-maximum": "results", "x-default": "default_results"}),
+    BeforeValidator(_as_integer),
+]
+DEFAULT_RESULTS = 10
 Where = Annotated[dict[str, Any], AfterValidator(_check_where), WithJsonSchema(WHERE)]
 
 
@@ -327,8 +335,8 @@ class SubstitutesBody(Body):
     """POST /substitutes."""
 
     sentence: Sentence
-    position: Integer = Field(ge=0, le=10**6, description="Index of the word, from 0.")
-    k: Results = 10
+    position: Position = Field(description="Index of the word, from 0.")
+    k: Results = DEFAULT_RESULTS
 
 
 class Substitute(BaseModel):
@@ -350,7 +358,7 @@ class SearchBody(Body):
     """POST /search."""
 
     query: Query
-    k: Results = 10
+    k: Results = DEFAULT_RESULTS
     hybrid: bool = Field(False, description="Also rank by the words of the query (BM25).")
     where: Where = Field(
         {},

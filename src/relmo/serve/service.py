@@ -19,7 +19,7 @@ from relmo.serve.batcher import Batcher
 from relmo.serve.errors import ApiError, invalid
 from relmo.serve.limits import Limits
 from relmo.serve.monitoring import Metrics
-from relmo.serve.schemas import SearchBody
+from relmo.serve.schemas import SearchBody, SubstitutesBody
 from relmo.text.sentences import split_sentences
 from relmo.types import Token, Vectors
 
@@ -93,10 +93,10 @@ class Service:
         return await self._in_background(lambda: self._tokenize_all(sentences), size, "sentences")
 
     async def substitutes(
-        self, words: Sequence[str], position: int, k: int
+        self, words: Sequence[str], body: SubstitutesBody
     ) -> list[tuple[str, float]]:
-        """The k most likely words at a position, with their scores."""
-        self.check_limit("results", k, "k")
+        """The most likely words at a position, with their scores."""
+        position, k = body.position, self._num_results(body)
         if position >= len(words):
             text = f"position {position} is out of range for a sentence of {len(words)} words"
             raise invalid(text, "no_such_position", "position")
@@ -111,14 +111,14 @@ class Service:
         if index is None:
             text = "no index is served; start the server with --index INDEX (see relmo index)"
             raise ApiError(404, text, code="no_index")
-        self.check_limit("results", body.k, "k")
+        k = self._num_results(body)
         self.check_limit("query_characters", len(body.query), "query")
         (query,) = await self.tokenize([body.query])
         if not query.words:
             raise invalid("the query contains no words", "no_words", "query")
         options = {"hybrid": body.hybrid, "by_document": body.documents}
         return await self._call(
-            lambda: index.search(body.query, body.k, where=body.where, **options), query.words
+            lambda: index.search(body.query, k, where=body.where, **options), query.words
         )
 
     async def _call(self, call: Callable[[], Result], words: Sequence[str]) -> Result:
@@ -131,7 +131,7 @@ class Service:
         for number, text in enumerate(texts):
             part: list[list[str]] = []
             for start, end in split_sentences(text):
-                part.append([token.text for token in self.elmo.tokens(text[start:end])])
+                part.append([token.text for token in self._tokens(text[start:end], "input")])
                 total = self._check_words(total, part[-1], "input")  # before more is tokenized
             if not part:
                 raise invalid(f"text {number} contains no words; remove it", "no_words", "input")
@@ -148,7 +148,7 @@ class Service:
 
     def _tokenize(self, sentence: str | Sequence[str], number: int) -> TokenizedSentence:
         if isinstance(sentence, str):
-            tokens = self.elmo.tokens(sentence)
+            tokens = self._tokens(sentence, "sentences")
             return TokenizedSentence([token.text for token in tokens], tokens)
         spaced = next((p for p, word in enumerate(sentence) if word and word.split() != [word]), -1)
         if spaced >= 0:
@@ -156,6 +156,20 @@ class Service:
             text += "tokenized, send it as a string"
             raise invalid(text, "token_with_space", "sentences")
         return TokenizedSentence(list(sentence), None)
+
+    def _tokens(self, sentence: str, param: str) -> list[Token]:
+        """The tokens of a sentence; one far too long is refused by its beginning."""
+        beginning = sentence[: 8 * self.limits.sentence_tokens]
+        if len(beginning) < len(sentence):  # its last token may be cut
+            self.check_limit("sentence_tokens", len(self.elmo.tokens(beginning)) - 1, param)
+        return self.elmo.tokens(sentence)
+
+    def _num_results(self, body: SearchBody | SubstitutesBody) -> int:
+        """The k that was sent, checked, or the default as far as the limit allows."""
+        if "k" not in body.model_fields_set:
+            return min(body.k, self.limits.results)
+        self.check_limit("results", body.k, "k")
+        return body.k
 
     def _check_words(self, total: int, words: Sequence[str], param: str) -> int:
         """Check a sentence and the words so far against the limits; the new number of words."""

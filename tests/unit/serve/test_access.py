@@ -79,6 +79,13 @@ def test_an_empty_key_is_refused_and_no_key_is_shown():
     assert "secret" not in repr(Access(api_key="secret"))
 
 
+@pytest.mark.parametrize("key", ["secret\n", " secret", "two words", "schlüssel", "a\0b", "a\tb"])
+def test_a_key_that_no_header_can_match_is_refused_and_not_shown(key):
+    with pytest.raises(ConfigError, match="set RELMO_API_KEY to visible ASCII") as found:
+        Access(api_key=key)
+    assert key.strip() not in str(found.value)
+
+
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1", "[::1]", "127.0.0.2"])
 def test_loopback_goes_by_its_own_names(host):
     assert is_loopback(host)

@@ -196,5 +196,17 @@ def test_one_who_left_disturbs_nobody(make, reader):
     until(lambda: (batcher.tokens, batcher.requests) == (0, 0))
 
 
+def test_what_was_given_up_while_waiting_is_not_read(make, reader):
+    batcher = make()
+    first = blocked(batcher)
+    given_up = [batcher.embed([["a"], ["b"]]), batcher.call(lambda: reader.batches.append("c"), 5)]
+    last = batcher.embed([["d"]])
+    assert all(job.cancel() for job in given_up)
+    reader.gate.set()
+    wait([first, last], 10)
+    assert reader.batches == [["first"], ["d"]]
+    until(lambda: (batcher.tokens, batcher.requests) == (0, 0))
+
+
 def test_no_sentences_are_answered_at_once(make):
     assert make().embed([]).result(0) == []
