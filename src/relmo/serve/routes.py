@@ -206,8 +206,13 @@ def page_routes(app: FastAPI, service: Service) -> APIRouter:
         if len(places) > MAX_OCCURRENCES:
             text = f"expected at most {MAX_OCCURRENCES} occurrences, got {len(places):,}"
             raise invalid(text, "too_many_occurrences", "sentences")
-        vectors = await service.embed(sentences, lambda found: choose_layers(found, layers))
         _log_size(request, sentences)
+        numbers = sorted({s for s, _ in places})  # the others need not be read
+        wanted = [sentences[s] for s in numbers]
+        num_words = sum(len(sentence.words) for sentence in wanted)
+        request.scope[RESERVATION].add(num_words * service.width * BYTES_PER_VALUE)
+        read = await service.embed(wanted, lambda found: choose_layers(found, layers))
+        vectors = dict(zip(numbers, read, strict=True))
         occurrences = np.stack([vectors[s][t] for s, t in places])  # (N, D)
         found = await asyncio.to_thread(map_words, occurrences)
         points: list[dict[str, Any]] = [

@@ -187,3 +187,10 @@ def test_large_requests_at_once_are_429_and_small_ones_pass(make_client):
         assert answer.headers["retry-after"] == "5"
         assert client.post("/v1/embeddings", json={"input": "bank"}).status_code == 200
     assert client.app.state.memory.used == 0
+
+
+def test_an_error_does_not_send_the_body_back(client):
+    where = {"k" * 100_000: {"~": 1}, "a": ["x" * 100_000 + "\0"]}
+    answer = client.post("/search", json={"query": "a", "where": where})
+    assert answer.status_code == 422
+    assert len(answer.content) < 2000
