@@ -5,8 +5,10 @@ import shutil
 from collections.abc import Iterator
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
+from relmo import Elmo
 from relmo.search import Document, IndexSettings, SemanticIndex
 from tests.support.serving import EXTRA, ServerProcess, free_port
 
@@ -80,7 +82,7 @@ def value(page, first: str, second: str) -> float:
     place = rows.index(first) * (len(columns) + 1) + columns.index(second)
     # each row has its word's cell too, which is a th; td alone are counted
     cell = page.locator("#heat tbody td").nth(place - rows.index(first))
-    return float(cell.inner_text())
+    return float(cell.inner_text().replace("−", "-"))
 
 
 def test_the_bank_of_money_stands_apart_from_the_bank_of_a_river(visit):
@@ -93,6 +95,135 @@ def test_the_bank_of_money_stands_apart_from_the_bank_of_a_river(visit):
     colours = page.locator("#map li .dot").evaluate_all("dots => dots.map(d => d.className)")
     money, river = set(colours[:4]), set(colours[4:])
     assert not money & river
+
+
+def story(page) -> list[np.ndarray]:
+    """The cosines of the opening: without context, at the top, by sense vectors; each (4, 4)."""
+    cells = page.locator("#story tbody td").all_inner_texts()
+    return list(np.array([float(cell) for cell in cells]).reshape(3, 4, 4))
+
+
+def test_the_page_opens_with_layer_0_beside_the_top_and_the_sense_vectors(visit):
+    page = visit.page()
+    elmo = Elmo.from_pretrained("relmo-en-small")
+    sentences = page.locator("#story-sentences li").all_inner_texts()
+    words = [[token.text for token in elmo.tokens(sentence)] for sentence in sentences]
+    places = [each.index("bank") for each in words]
+    layers = elmo.embed(words)
+    vectors = [
+        [found[layer][t] for found, t in zip(layers, places, strict=True)] for layer in (0, 2)
+    ]
+    vectors.append([f[t] for f, t in zip(elmo.sense_vectors(words), places, strict=True)])
+    for shown, wanted in zip(story(page), map(np.stack, vectors), strict=True):
+        units = wanted / np.linalg.norm(wanted, axis=1, keepdims=True)
+        np.testing.assert_allclose(shown, units @ units.T, atol=0.006)
+    static, top, senses = story(page)
+    assert (static == 1).all()
+    for context in (top, senses):
+        assert min(context[0, 1], context[2, 3]) > context[:2, 2:].max() + 0.1
+    assert "Without context every “bank” is the same (1.00)" in page.inner_text("#story-summary")
+    assert "1.00 in layer 0, 0.94 in layer 1, 0.78 in layer 2" in page.inner_text("#shared")
+
+
+def test_no_old_picture_stands_beside_an_emptied_field(visit):
+    page = visit.page()
+    page.click("#heat tbody button >> nth=6")
+    page.wait_for_selector("#word li")
+    page.fill("#second", " ")
+    page.wait_for_selector("#pair-problem:has-text('Write both sentences')")
+    assert page.is_hidden("#pair-result")
+    assert page.locator("#heat td, #word li").count() == 0
+    page.fill("#second", "They sat on the bank .")
+    page.wait_for_selector("#heat td")
+    assert page.is_hidden("#pair-problem")
+    for field in ("#map-word", "#map-sentences"):
+        before = page.input_value(field)
+        page.fill(field, "")
+        page.wait_for_selector("#map-problem:has-text('Enter a word')")
+        assert page.locator("#map *").count() == 0
+        page.fill(field, before)
+        page.wait_for_selector("#map circle")
+        assert page.is_hidden("#map-problem")
+
+
+def test_every_number_has_a_unit(visit):
+    page = visit.page()
+    assert "cosine similarities, from −1 to 1" in page.inner_text("#story-section")
+    assert "Cosine similarities" in page.inner_text("#heat-unit")
+    page.select_option("#measure", "dot")
+    assert "Dot products" in page.inner_text("#heat-unit")
+    page.check("input[value=mix]")
+    assert page.inner_text("#weight-0") == "s = 0.0, weight 33%"
+    page.click("#heat tbody button >> nth=6")
+    page.wait_for_selector("#word > div:nth-child(2) li")
+    assert page.inner_text("#word h4 >> nth=0") == "Layer 0, by cosine"
+    assert "in nats" in page.inner_text("#word > div:nth-child(2)")
+    axes = " ".join(page.locator("#map .axis").all_text_contents())
+    assert len(re.findall(r"\d+% of the variance", axes)) == 2
+
+
+OVERLAPS = """
+() => {
+  const texts = [...document.querySelectorAll("#map text")];
+  const boxes = texts.map((text) => text.getBoundingClientRect());
+  return boxes.flatMap((a, i) => boxes.slice(i + 1).filter((b) =>
+    a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom)).length;
+}"""
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_labels_of_the_map_do_not_hide_each_other(visit, width):
+    page = visit.page(width)
+    for layer in ("0", "1", "2"):
+        page.select_option("#map-layer", layer)
+        page.click("#map-form button")
+        page.wait_for_timeout(400)
+        assert page.evaluate(OVERLAPS) == 0
+        assert page.locator("#map .label").count() >= (1 if layer == "0" else 6)
+    page.fill("#map-sentences", "\n".join(f"The bank number {i} opened ." for i in range(60)))
+    page.wait_for_selector("#map p:has-text('60 occurrences')")
+    assert page.evaluate(OVERLAPS) == 0
+
+
+def test_a_table_that_scrolls_says_so(visit):
+    page = visit.page(390)
+    frame = page.locator(".frame")
+    assert "more-right" in frame.get_attribute("class")
+    assert "more-left" not in frame.get_attribute("class")
+    assert page.is_visible(".more")
+    page.focus(".scroll")
+    page.evaluate("document.querySelector('.scroll').scrollLeft = 9999")
+    page.wait_for_selector(".frame.more-left:not(.more-right)")
+    wide = visit.page(1280)
+    assert wide.is_hidden(".more")
+
+
+CONTRASTS = """
+() => {
+  const context = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+  const luminance = (color) => {
+    context.fillStyle = color;
+    context.fillRect(0, 0, 1, 1);
+    const rgb = [...context.getImageData(0, 0, 1, 1).data].slice(0, 3).map((value) => value / 255)
+      .map((value) => value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * rgb[0] + 0.7152 * rgb[1] + 0.0722 * rgb[2];
+  };
+  return [...document.querySelectorAll("#heat tbody td, #story tbody td")].map((cell) => {
+    const style = getComputedStyle(cell);
+    const [a, b] = [luminance(style.color), luminance(style.backgroundColor)].sort((x, y) => y - x);
+    return (a + 0.05) / (b + 0.05);
+  });
+}"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_numbers_stand_out_from_their_colors(visit, scheme):
+    page = visit.page(scheme=scheme)
+    found = page.evaluate(CONTRASTS)
+    page.focus("#layer")
+    page.keyboard.press("Home")
+    found += page.evaluate(CONTRASTS)
+    assert min(found) >= 4.4  # 4.5 but for the rounding of colors
 
 
 def test_the_slider_and_the_mix_move_the_numbers(visit):
@@ -144,7 +275,8 @@ def test_a_map_of_another_word(visit):
     page.wait_for_selector("#map p:has-text('2 occurrences')")
     page.fill("#map-word", "nowhere")
     page.click("#map-form button")
-    page.wait_for_selector("#message:has-text('no sentence contains this word')")
+    page.wait_for_selector("#map-problem:has-text('no sentence contains this word')")
+    assert page.locator("#map *").count() == 0  # the picture of the other word is gone
     visit.complaints[:] = [c for c in visit.complaints if "422" not in c]  # the browser's own
 
 
@@ -165,13 +297,18 @@ def test_the_served_index_is_searched(visit):
     page.wait_for_selector("#hits li")
     assert "drifted down the river" in page.inner_text("#hits li:first-child")
     alone = page.inner_text("#hits li:first-child .number")
-    assert re.fullmatch(r"\S+:\d+ · -?\d\.\d{3}", alone)
+    assert re.fullmatch(r"\S+:\d+ · cosine -?\d\.\d{3}", alone)
     page.check("#hybrid")
     page.click("#search-form button")
     page.wait_for_function(
         "text => document.querySelector('#hits .number').textContent !== text", arg=alone
     )
     assert "drifted down the river" in page.inner_text("#hits li:first-child")
+    assert "BM25" in page.inner_text("#hits .number >> nth=0")
+    page.fill("#query", "")
+    assert page.locator("#hits li").count() == 0
+    page.click("#search-form button")
+    page.wait_for_selector("#search-problem:has-text('Enter a query')")
 
 
 def test_a_missing_key_is_asked_for(visit):

@@ -269,7 +269,12 @@ AllowHost = Annotated[
 ]
 Changes = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="NAME=NUMBER", help="Change a limit, e.g. texts=64; repeatable."),
+    typer.Option(
+        "--set",
+        metavar="NAME=NUMBER",
+        envvar="RELMO_LIMITS",
+        help="Change a limit, e.g. texts=64; repeatable.",
+    ),
 ]
 
 
@@ -292,8 +297,9 @@ def serve(
     need_extra("serve")
     from relmo.elmo import Elmo
     from relmo.search import SemanticIndex
-    from relmo.serve.access import Access, Limits, allowed_hosts, is_loopback
+    from relmo.serve.access import Access, allowed_hosts, is_loopback
     from relmo.serve.app import bind, create_app, run_server
+    from relmo.serve.limits import Limits
     from relmo.serve.monitoring import configure_logging, log
 
     limits = Limits().changed(changes or [])

@@ -49,6 +49,8 @@ STOP_WORDS = {
     )
 }
 """Words too common to distinguish passages; languages without a list keep all words."""
+MAX_MARKS = 30
+"""Combining marks in a row that are read, as in Unicode's stream-safe text format."""
 _WORD = re.compile(r"\w+")
 
 
@@ -68,12 +70,33 @@ def make_analyzer(language: str) -> Callable[[str], list[str]]:
     lock = Lock()
 
     def analyze(text: str) -> list[str]:
-        folded = unicodedata.normalize("NFKC", text).lower()
+        folded = _normalize(text).lower()
         words = [w[:MAX_TERM_LENGTH] for w in _WORD.findall(folded) if w not in stop_words]
         with lock:  # PyStemmer is not thread-safe
             return stem(words)
 
     return analyze
+
+
+def _normalize(text: str) -> str:
+    """Text in NFKC, in linear time: sorting the marks of one character takes the square of them."""
+    if not text.isascii() and not _marks().isdisjoint(text):
+        text = _too_many_marks().sub(lambda run: run[0][:MAX_MARKS], text)
+    return unicodedata.normalize("NFKC", text)
+
+
+@lru_cache(maxsize=1)
+def _marks() -> frozenset[str]:
+    """Characters that are combining marks, or decompose into some."""
+    return frozenset(
+        chr(code) for code in range(0x300, 0x20000)  # none is beyond
+        if unicodedata.combining(unicodedata.normalize("NFKD", chr(code))[0])
+    )  # fmt: skip
+
+
+@lru_cache(maxsize=1)
+def _too_many_marks() -> re.Pattern[str]:
+    return re.compile(f"[{''.join(sorted(_marks()))}]{{{MAX_MARKS + 1},}}")
 
 
 def bm25(

@@ -1,7 +1,7 @@
-"""Who may send requests and how large they may be: API key, host names, limits.
+"""Who may send requests: API key and host names; and bodies, which come and go in bounded pieces.
 
-`AccessControl` checks host, key and body before a request reaches its route (400, 401, 408, 413);
-service.py checks the limits on the text inside the body.
+`AccessControl` checks host, key and body before a request reaches its route (400, 401, 408, 413,
+429), and sends a large response as fast as its client reads. The numbers are in limits.py.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import asyncio
 import dataclasses
 import hmac
 import ipaddress
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,50 +18,18 @@ from dataclasses import dataclass
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from relmo.config import Count, Settings, check_keys
+from relmo.config import Settings
 from relmo.errors import ConfigError
 from relmo.serve.errors import ApiError
+from relmo.serve.limits import BYTES_PER_BODY_BYTE, Limits, Memory, Reservation, check_shape
 
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 PUBLIC_PATHS = ("/", "/health", "/ready")
 """Paths that need no key: health checks, and the page, which asks for the key itself."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Limits(Settings):
-    """Limits on one request and on the queue; `relmo serve --set NAME=NUMBER` changes one."""
-
-    body_bytes: Count = 4 * 2**20
-    """Size of a request body; 413 above."""
-    body_seconds: Count = 30
-    """Time for a body to arrive; 408 after that."""
-    texts: Count = 2048
-    """Texts or sentences per request, the same as OpenAI's limit; 422 above."""
-    tokens: Count = 65_536
-    """Words per request, all texts together; 422 above."""
-    sentence_tokens: Count = 8192
-    """Words per sentence, which are held in memory together; 422 above."""
-    values: Count = 16 * 2**20
-    """Numbers in one response of /embed_tokens; 422 above."""
-    results: Count = 1000
-    """Largest k for search hits and substitutes; 422 above."""
-    batch_tokens: Count = 2048
-    """Words per batch of the model, taken from concurrent requests."""
-    queue_tokens: Count = 131_072
-    """Words in the queue; 429 above. Together with the model's speed this bounds the wait."""
-    queue_requests: Count = 256
-    """Requests in the queue; 429 above."""
-
-    def changed(self, changes: Sequence[str]) -> Limits:
-        """Copy with some limits changed, each given as `name=number`."""
-        values: dict[str, int] = {}
-        for change in changes:
-            name, _, value = change.partition("=")
-            if not value.strip().isdecimal():
-                raise ConfigError(f"--set: expected NAME=NUMBER like texts=64, got {change!r}")
-            values[name.strip()] = int(value)
-        check_keys(values, {field.name for field in dataclasses.fields(self)}, "--set")
-        return dataclasses.replace(self, **values)
+PIECE_BYTES = 2**18
+"""Size of the parts of a response; the next is written when the client has taken the last."""
+RESERVATION = "relmo_memory"
+"""Key of a request's scope under which routes find its `Reservation`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,6 +45,12 @@ class Access(Settings):
         super().__post_init__()
         if self.api_key is not None and not self.api_key.strip():
             raise ConfigError("the API key is empty; set RELMO_API_KEY to a long random string")
+        if self.api_key is not None and not re.fullmatch("[!-~]+", self.api_key):
+            raise ConfigError(
+                "the API key contains white space, a newline or a non-ASCII character, so that no "
+                "header can match it; set RELMO_API_KEY to visible ASCII characters only (a file "
+                "often ends with a newline)"
+            )
 
 
 def is_loopback(host: str) -> bool:
@@ -97,8 +72,8 @@ def allowed_hosts(host: str, more: Sequence[str] = ()) -> tuple[str, ...]:
 class AccessControl:
     """Middleware that rejects a request before its route runs, or passes on its whole body."""
 
-    def __init__(self, app: ASGIApp, access: Access, limits: Limits) -> None:
-        self.app, self.access, self.limits = app, access, limits
+    def __init__(self, app: ASGIApp, access: Access, limits: Limits, memory: Memory) -> None:
+        self.app, self.access, self.limits, self.memory = app, access, limits, memory
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
@@ -107,20 +82,25 @@ class AccessControl:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        try:
-            headers = Headers(scope=scope)
-            check_host(headers.get("host", ""), self.access.hosts)
-            if scope["path"] not in PUBLIC_PATHS and not scope["path"].startswith("/static/"):
-                check_key(headers.get("authorization", ""), self.access.api_key)
-            body = await self._read_body(headers, receive)
-        except ApiError as error:
-            error.headers["connection"] = "close"  # do not wait for the rest of the body
-            await error.response()(scope, receive, send)
-            return
-        if body is not None:
-            await self.app(scope, _replay(body, receive), send)
+        with self.memory.request() as reservation:
+            scope[RESERVATION] = reservation
+            try:
+                headers = Headers(scope=scope)
+                check_host(headers.get("host", ""), self.access.hosts)
+                if scope["path"] not in PUBLIC_PATHS and not scope["path"].startswith("/static/"):
+                    check_key(headers.get("authorization", ""), self.access.api_key)
+                body = await self._read_body(headers, receive, reservation)
+                check_shape(body or b"", self.limits)
+            except ApiError as error:
+                error.headers["connection"] = "close"  # do not wait for the rest of the body
+                await error.response()(scope, receive, send)
+                return
+            if body is not None:
+                await self.app(scope, _replay(body, receive), _in_pieces(send))
 
-    async def _read_body(self, headers: Headers, receive: Receive) -> bytes | None:
+    async def _read_body(
+        self, headers: Headers, receive: Receive, reservation: Reservation
+    ) -> bytes | None:
         """Read the whole body; None if the client disconnects before its end."""
         limit, seconds = self.limits.body_bytes, self.limits.body_seconds
         text = f"the body exceeds the limit of {limit:,} bytes"
@@ -136,9 +116,11 @@ class AccessControl:
                     message = await receive()
                     if message["type"] == "http.disconnect":
                         return None
-                    body += message.get("body", b"")
+                    piece = message.get("body", b"")
+                    body += piece
                     if len(body) > limit:
                         raise too_large
+                    reservation.add(BYTES_PER_BODY_BYTE * len(piece))
         except TimeoutError:
             text = f"the body did not arrive within {seconds} s"
             raise ApiError(408, text, code="body_timeout") from None
@@ -173,3 +155,16 @@ def _replay(body: bytes, receive: Receive) -> Receive:
         return next(first, None) or await receive()
 
     return replay
+
+
+def _in_pieces(send: Send) -> Send:
+    """Write large bodies piece by piece; uvicorn would buffer what the client has not read."""
+
+    async def send_pieces(message: Message) -> None:
+        body = memoryview(message.get("body", b""))
+        while len(body) > PIECE_BYTES:
+            piece, body = body[:PIECE_BYTES], body[PIECE_BYTES:]
+            await send({**message, "body": bytes(piece), "more_body": True})
+        await send(message if "body" not in message else {**message, "body": bytes(body)})
+
+    return send_pieces

@@ -3,18 +3,22 @@
     app = create_app(Elmo.from_pretrained("relmo-en-small"))    # for any ASGI server, or a test
     run_server(app, bind("127.0.0.1", 8000))                    # what `relmo serve` does
 
-A request passes monitoring.py (log, metrics), access.py (host, key, body size), routes.py,
-service.py (limits, tokens) and batcher.py (one thread, batches across requests).
+A request passes connections.py (number, time), monitoring.py (log, metrics), access.py (host, key,
+body), routes.py, service.py (tokens) and batcher.py (one thread, batches across requests). The
+numbers that bound it on its way are in limits.py.
 """
 
 from __future__ import annotations
 
 import asyncio
+import dataclasses
+import functools
 import signal
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from signal import SIGINT, SIGTERM
+from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
@@ -23,15 +27,16 @@ from relmo import __version__
 from relmo.elmo import Elmo
 from relmo.errors import ConfigError
 from relmo.search import SemanticIndex
-from relmo.serve.access import Access, AccessControl, Limits
+from relmo.serve.access import Access, AccessControl
+from relmo.serve.connections import connection_class
 from relmo.serve.errors import add_error_handlers
+from relmo.serve.limits import Limits, Memory
 from relmo.serve.monitoring import Metrics, Monitoring
 from relmo.serve.routes import openai_routes, page_routes, relmo_routes, server_routes
+from relmo.serve.schemas import DEFAULT_RESULTS, resolve_bounds
 from relmo.serve.service import Service, warm_up
 
 BACKLOG = 2048
-CONNECTIONS = 1024
-"""Open connections at most; uvicorn answers 503 above."""
 
 
 def create_app(
@@ -72,9 +77,30 @@ def create_app(
     app.include_router(server_routes(app, service, metrics))
     app.include_router(page_routes(app, service))
     add_error_handlers(app)
-    app.add_middleware(AccessControl, access=access or Access(), limits=limits)
+    add_bounds(app, service)
+    app.state.memory = memory = Memory(limits.memory_bytes)
+    app.add_middleware(AccessControl, access=access or Access(), limits=limits, memory=memory)
     app.add_middleware(Monitoring, metrics=metrics)  # the last one added is the outermost
     return app
+
+
+def add_bounds(app: FastAPI, service: Service) -> None:
+    """Describe the limits of this server and its model in the API's schema."""
+    describe = app.openapi
+    bounds = {
+        **dataclasses.asdict(service.limits),
+        "default_results": min(DEFAULT_RESULTS, service.limits.results),
+        "top_layer": service.num_layers - 1,
+        "models": [service.name],
+        "widths": [service.width],
+    }
+
+    @functools.cache
+    def openapi() -> dict[str, Any]:
+        found: dict[str, Any] = resolve_bounds(describe(), bounds)
+        return found
+
+    app.openapi = openapi  # type: ignore[method-assign]
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -94,21 +120,25 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 def make_server(app: FastAPI) -> uvicorn.Server:
-    """Uvicorn without its access log and without a time limit for finishing requests."""
+    """Uvicorn with our limits on connections, and without its access log and WebSockets."""
+    limits: Limits = app.state.service.limits
     config = uvicorn.Config(
         app,
+        http=connection_class(limits),
+        ws="none",
         log_config=None,
         access_log=False,
         server_header=False,
         backlog=BACKLOG,
-        limit_concurrency=CONNECTIONS,
-        timeout_keep_alive=30,
+        h11_max_incomplete_event_size=limits.head_bytes,
+        timeout_keep_alive=limits.idle_seconds,
+        timeout_graceful_shutdown=limits.stop_seconds,
     )
     return uvicorn.Server(config)
 
 
 def run_server(app: FastAPI, listening: socket.socket) -> None:
-    """Serve until SIGTERM or SIGINT; returns when every accepted request is answered."""
+    """Serve until SIGTERM or SIGINT, and then for at most `stop_seconds`."""
     server = make_server(app)
     # after stopping, uvicorn raises the signal again; that must not kill the process half-way
     before = {kind: signal.signal(kind, lambda *_: None) for kind in (SIGTERM, SIGINT)}

@@ -17,8 +17,8 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from relmo.serve.access import Limits
 from relmo.serve.errors import ApiError
+from relmo.serve.limits import Limits
 from relmo.types import Vectors
 
 Result = TypeVar("Result")
@@ -163,6 +163,10 @@ class Batcher:
         room = self._limits.batch_tokens
         while self._waiting and room > 0:
             job = self._waiting[0]
+            if job.future.cancelled():  # the server stops and has dropped this request
+                self._waiting.popleft()
+                self._finish(job.future, _left(job), None)
+                continue
             if isinstance(job, _Call):
                 if batch:
                     break
@@ -194,7 +198,7 @@ class Batcher:
             with self._changed:
                 if job in self._waiting:  # drop the sentences that remain
                     self._waiting.remove(job)
-            self._finish(job.future, sum(map(_cost, job.sentences[len(job.done) :])), error)
+            self._finish(job.future, _left(job), error)
             return
         seconds = time.perf_counter() - begin
         tokens = sum(_cost(words) for _, words in batch)
@@ -220,6 +224,13 @@ class Batcher:
         with self._changed:
             self.tokens -= tokens
             self.requests -= requests
+
+
+def _left(job: _Sentences | _Call) -> int:
+    """Count the tokens of a request that are not done."""
+    if isinstance(job, _Call):
+        return job.cost
+    return sum(map(_cost, job.sentences[len(job.done) :]))
 
 
 def _cost(words: Words) -> int:

@@ -19,6 +19,9 @@ from relmo.serve.schemas import json_response
 TYPES = {401: "authentication_error", 404: "not_found_error", 429: "rate_limit_error"}
 """Status -> error type; other statuses are server or invalid request errors."""
 
+MAX_MESSAGE = 500
+"""Characters of a message about a body, which may quote it."""
+
 
 class ApiError(RelmoError):
     """Answers a request with an error status."""
@@ -74,7 +77,7 @@ def _as_api_error(error: Exception) -> ApiError:
     # describe the first field that does not fit the schema, without quoting its value
     first, *others = error.errors()
     code, param = str(first["type"]), _field_path(first["loc"])
-    message = str(first["msg"]).removeprefix("Value error, ")
+    message = str(first["msg"]).removeprefix("Value error, ")[:MAX_MESSAGE]
     if code == "model_attributes_type":
         message = "expected a JSON object with the header Content-Type: application/json"
     message = f"{param}: {message}" if param else message

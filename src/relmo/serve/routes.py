@@ -26,7 +26,9 @@ from relmo.layers import (
     layer_labels,
 )
 from relmo.serve import schemas
+from relmo.serve.access import RESERVATION
 from relmo.serve.errors import ApiError, invalid
+from relmo.serve.limits import BYTES_PER_VALUE
 from relmo.serve.monitoring import Metrics
 from relmo.serve.schemas import JSON, json_response
 from relmo.serve.service import Service, TokenizedSentence
@@ -69,6 +71,7 @@ def openai_routes(service: Service) -> APIRouter:
             text += "shortened; omit dimensions"
             raise invalid(text, "unsupported_dimensions", "dimensions")
         texts = [body.input] if isinstance(body.input, str) else body.input
+        request.scope[RESERVATION].add(len(texts) * service.width * BYTES_PER_VALUE)
         vectors, num_words = await service.encode(texts)
         request.scope["relmo"].update(texts=len(texts), tokens=num_words)
         rows: Iterable[Any] = np.ascontiguousarray(vectors)  # (N, D)
@@ -76,9 +79,8 @@ def openai_routes(service: Service) -> APIRouter:
             rows = [base64.b64encode(row.astype("<f4").tobytes()).decode() for row in rows]
         data = [{"object": "embedding", "index": i, "embedding": v} for i, v in enumerate(rows)]
         usage = {"prompt_tokens": num_words, "total_tokens": num_words}
-        return json_response(
-            {"object": "list", "data": data, "model": service.name, "usage": usage}
-        )
+        answer = {"object": "list", "data": data, "model": service.name, "usage": usage}
+        return await asyncio.to_thread(json_response, answer)
 
     @router.get("/models", response_model=schemas.ModelList, responses={401: ERROR})
     async def models() -> Response:
@@ -109,7 +111,9 @@ def relmo_routes(service: Service) -> APIRouter:
         labels = check_requested(body.layers, service.num_layers)
         sentences = await service.tokenize(body.sentences)
         num_words = _log_size(request, sentences)
-        service.check_limit("values", num_words * len(labels) * service.width, "sentences")
+        num_values = num_words * len(labels) * service.width
+        service.check_limit("values", num_values, "sentences")
+        request.scope[RESERVATION].add(num_values * BYTES_PER_VALUE)
         vectors = await service.embed(sentences, lambda found: select(found, body.layers))
         if wants_binary(request.headers.get("accept", "")):
             return await asyncio.to_thread(_npy, vectors)
@@ -129,7 +133,7 @@ def relmo_routes(service: Service) -> APIRouter:
     async def substitutes(body: schemas.SubstitutesBody, request: Request) -> Response:
         """Return the words that both language models expect at a position of a sentence."""
         (sentence,) = await service.tokenize([body.sentence])
-        found = await service.substitutes(sentence.words, body.position, body.k)
+        found = await service.substitutes(sentence.words, body)
         _log_size(request, [sentence])
         scored = [{"word": word, "score": score} for word, score in found]
         return json_response(
@@ -202,9 +206,15 @@ def page_routes(app: FastAPI, service: Service) -> APIRouter:
         if len(places) > MAX_OCCURRENCES:
             text = f"expected at most {MAX_OCCURRENCES} occurrences, got {len(places):,}"
             raise invalid(text, "too_many_occurrences", "sentences")
-        vectors = await service.embed(sentences, lambda found: choose_layers(found, layers))
         _log_size(request, sentences)
-        found = map_words(np.stack([vectors[s][t] for s, t in places]))
+        numbers = sorted({s for s, _ in places})  # the others need not be read
+        wanted = [sentences[s] for s in numbers]
+        num_words = sum(len(sentence.words) for sentence in wanted)
+        request.scope[RESERVATION].add(num_words * service.width * BYTES_PER_VALUE)
+        read = await service.embed(wanted, lambda found: choose_layers(found, layers))
+        vectors = dict(zip(numbers, read, strict=True))
+        occurrences = np.stack([vectors[s][t] for s, t in places])  # (N, D)
+        found = await asyncio.to_thread(map_words, occurrences)
         points: list[dict[str, Any]] = [
             {"sentence": s, "position": t, "text": sentences[s].words[t],
              "x": float(x), "y": float(y), "cluster": int(cluster)}

@@ -1,4 +1,9 @@
-"""Request and response bodies, as FastAPI validates and documents them."""
+"""Request and response bodies, as FastAPI validates and documents them.
+
+The schema says what the server accepts. Bounds that depend on the server, such as the largest `k`,
+are written as `"x-maximum": "results"` and replaced by `resolve_bounds`; service.py checks them,
+and what no schema can say, such as the number of words in all texts together.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +12,16 @@ from typing import Annotated, Any, Literal, get_args
 
 import orjson
 from fastapi.responses import Response
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    WithJsonSchema,
+)
 
-from relmo.search.filters import conditions
+from relmo.search.filters import OPERATORS, conditions
 
 JSON = "application/json"
 LayerName = Literal["all", "mean", "top", "bottom"]
@@ -29,6 +41,18 @@ def json_response(
 
 
 # ── validators ──────────────────────────────────────────────────────────────────────────────
+
+_SPACES = r"\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"  # str.isspace
+TEXT = {"type": "string", "pattern": f"[^{_SPACES}]", "x-maxLength": "characters"}
+WORD = {"type": "string", "pattern": f"^[^{_SPACES}]*$"}
+SENTENCE = {
+    "anyOf": [
+        {"type": "string", "x-maxLength": "characters"},
+        {"type": "array", "items": WORD, "x-maxItems": "sentence_tokens"},
+    ]
+}
+SENTENCES = {"type": "array", "items": SENTENCE, "minItems": 1, "x-maxItems": "texts"}
+LAYER = {"type": "integer", "minimum": 0, "x-maximum": "top_layer"}
 
 
 def _check_strings(value: Any, expected: str = EXPECTED_SENTENCE) -> Any:  # noqa: ANN401 - any JSON
@@ -54,32 +78,126 @@ def _check_input(value: Any) -> Any:  # noqa: ANN401 - any JSON
     return _check_strings(value, EXPECTED_TEXTS)
 
 
+def _check_sentences(value: Any) -> Any:  # noqa: ANN401 - any JSON
+    """Report the first sentence that is wrong: a message per sentence could be millions."""
+    if not isinstance(value, list) or not value:
+        raise ValueError("expected a list of at least 1 sentence")
+    for number, sentence in enumerate(value):
+        try:
+            _check_strings(sentence)
+        except ValueError as error:
+            raise ValueError(f"sentence {number}: {error}") from None
+    return value
+
+
+def _as_integer(value: Any) -> Any:  # noqa: ANN401 - any JSON
+    """In JSON 3.0 is an integer too."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
 def _check_layers(value: Any) -> Any:  # noqa: ANN401 - any JSON
-    numbers = value if isinstance(value, list) else [value]
+    numbers = [_as_integer(each) for each in (value if isinstance(value, list) else [value])]
     is_numbers = numbers and all(type(number) is int for number in numbers)
-    if value not in get_args(LayerName) and not is_numbers:
+    if isinstance(value, str) and value in get_args(LayerName):
+        return value
+    if not is_numbers:
         names = ", ".join(map(repr, get_args(LayerName)))
         raise ValueError(f"expected {names}, a layer number or a list of layer numbers")
-    return value
+    return numbers if isinstance(value, list) else numbers[0]
 
 
 def _check_where(value: dict[str, Any]) -> dict[str, Any]:
-    conditions(value)  # raises ConfigError, a ValueError, with the reason
+    lengths = [len(wanted) for wanted in value.values() if isinstance(wanted, list)]
+    if len(value) > MAX_CONDITIONS or max(lengths, default=0) > MAX_VALUES:
+        raise ValueError(
+            f"expected at most {MAX_CONDITIONS} keys and {MAX_VALUES} values for each, "
+            f"got {len(value):,} and {max(lengths, default=0):,}"
+        )
+    found = conditions(value)  # raises ConfigError, a ValueError, with the reason
+    numbers = [each for one in found for each in one.values if isinstance(each, int | float)]
+    if not all(-(2**63) <= number < 2**63 for number in numbers):  # JSON has one kind of number
+        raise ValueError("a number exceeds 64 bits")
     return value
 
 
-Texts = Annotated[str | list[str], BeforeValidator(_check_input)]
-Sentence = Annotated[str | list[str], BeforeValidator(_check_strings)]
-Sentences = Annotated[list[Sentence], Field(min_length=1)]
-NonEmpty = Annotated[str, Field(min_length=1)]
-RequestedLayers = Annotated[LayerName | int | list[int], BeforeValidator(_check_layers)]
-Results = Annotated[int, Field(ge=1, le=10**6)]
+MAX_CONDITIONS, MAX_VALUES = 16, 100
+"""Keys of a filter, and values to choose from for each: databases bound both."""
+_ORDERED = [
+    {"type": "string", "pattern": r"^[^\u0000]*$"},
+    {"type": "number", "minimum": -(2**63), "exclusiveMaximum": 2**63},
+]
+_VALUE = {"anyOf": [*_ORDERED, {"type": "boolean"}, {"type": "null"}]}
+WHERE = {
+    "type": "object",
+    "maxProperties": MAX_CONDITIONS,
+    "propertyNames": {"pattern": r'^[^"\u0000]+$'},
+    "additionalProperties": {
+        "anyOf": [
+            *_VALUE["anyOf"],
+            {"type": "array", "items": _VALUE, "maxItems": MAX_VALUES},
+            {
+                "type": "object",
+                "properties": {
+                    each: _VALUE if each in ("=", "!=") else {"anyOf": _ORDERED}
+                    for each in OPERATORS
+                },
+                "additionalProperties": False,
+            },
+        ]
+    },
+    "default": {},
+}
+LAYERS = {
+    "anyOf": [
+        {"type": "string", "enum": list(get_args(LayerName))},
+        LAYER,
+        {"type": "array", "items": LAYER, "minItems": 1, "uniqueItems": True},
+    ]
+}
+TEXTS = {"anyOf": [TEXT, {"type": "array", "items": TEXT, "minItems": 1, "x-maxItems": "texts"}]}
+
+Texts = Annotated[str | list[str], BeforeValidator(_check_input), WithJsonSchema(TEXTS)]
+Sentence = Annotated[str | list[str], BeforeValidator(_check_strings), WithJsonSchema(SENTENCE)]
+Sentences = Annotated[
+    list[str | list[str]], BeforeValidator(_check_sentences), WithJsonSchema(SENTENCES)
+]
+Text = Annotated[str, Field(min_length=1), WithJsonSchema(TEXT)]
+Query = Annotated[
+    str, Field(min_length=1), WithJsonSchema({**TEXT, "x-maxLength": "query_characters"})
+]
+RequestedLayers = Annotated[
+    LayerName | int | list[int], BeforeValidator(_check_layers), WithJsonSchema(LAYERS)
+]
+Integer = Annotated[int, BeforeValidator(_as_integer)]
+Position = Annotated[int, Field(ge=0, le=10**6), BeforeValidator(_as_integer)]
+Results = Annotated[
+    int,
+    Field(ge=1, json_schema_extra={"x-maximum": "results", "x-default": "default_results"}),
+    BeforeValidator(_as_integer),
+]
+DEFAULT_RESULTS = 10
+Where = Annotated[dict[str, Any], AfterValidator(_check_where), WithJsonSchema(WHERE)]
+
+
+def resolve_bounds(schema: Any, bounds: Mapping[str, object]) -> Any:  # noqa: ANN401 - any JSON
+    """A copy of a schema with `"maximum": 1000` instead of `"x-maximum": "results"`."""
+    if isinstance(schema, list):
+        return [resolve_bounds(each, bounds) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    found: dict[str, Any] = {}
+    for key, value in schema.items():
+        if key.startswith("x-"):
+            found[key.removeprefix("x-")] = bounds[value]
+        else:
+            found[key] = resolve_bounds(value, bounds)
+    return found
 
 
 class Body(BaseModel):
-    """A request body; unknown fields are errors."""
+    """A request body; unknown fields are errors, and 0 is not false."""
 
-    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False, strict=True)
 
 
 # ── errors and status ───────────────────────────────────────────────────────────────────────
@@ -124,11 +242,15 @@ class EmbeddingsBody(Body):
     """POST /v1/embeddings."""
 
     input: Texts = Field(description="One text or a list; a text may contain several sentences.")
-    model: str | None = Field(None, description="Name of the served model.")
+    model: Annotated[str, Field(json_schema_extra={"x-enum": "models"})] | None = Field(
+        None, description="Name of the served model."
+    )
     encoding_format: Literal["float", "base64"] = Field(
         "float", description="base64: little-endian float32."
     )
-    dimensions: int | None = Field(None, description="Must equal the model's width if given.")
+    dimensions: Annotated[Integer, Field(json_schema_extra={"x-enum": "widths"})] | None = Field(
+        None, description="Must equal the model's width if given."
+    )
     user: str | None = Field(None, description="Accepted for compatibility; not used, not logged.")
 
 
@@ -213,8 +335,8 @@ class SubstitutesBody(Body):
     """POST /substitutes."""
 
     sentence: Sentence
-    position: int = Field(ge=0, le=10**6, description="Index of the word, from 0.")
-    k: Results = 10
+    position: Position = Field(description="Index of the word, from 0.")
+    k: Results = DEFAULT_RESULTS
 
 
 class Substitute(BaseModel):
@@ -235,10 +357,10 @@ class Substitutes(BaseModel):
 class SearchBody(Body):
     """POST /search."""
 
-    query: NonEmpty
-    k: Results = 10
+    query: Query
+    k: Results = DEFAULT_RESULTS
     hybrid: bool = Field(False, description="Also rank by the words of the query (BM25).")
-    where: Annotated[dict[str, Any], AfterValidator(_check_where)] = Field(
+    where: Where = Field(
         {},
         description='Conditions on metadata: {"year": 1958}, {"lang": ["en", "de"]} (any of '
         'these), {"year": {">=": 1950, "<": 1960}}.',
@@ -271,9 +393,11 @@ class SearchHits(BaseModel):
 class WordMapBody(Body):
     """POST /word_map."""
 
-    word: NonEmpty
+    word: Text
     sentences: Sentences
-    layer: int | None = Field(None, description="Layer number from 0; default: mean of all layers.")
+    layer: Annotated[Integer, WithJsonSchema(LAYER)] | None = Field(
+        None, description="Layer number from 0; default: mean of all layers."
+    )
 
 
 class Point(BaseModel):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -15,11 +15,11 @@ from relmo.errors import ConfigError, TextWarning
 from relmo.layers import choose_layers
 from relmo.runtime.pooling import normalize, pool
 from relmo.search import Hit, SemanticIndex
-from relmo.serve.access import Limits
 from relmo.serve.batcher import Batcher
 from relmo.serve.errors import ApiError, invalid
+from relmo.serve.limits import Limits
 from relmo.serve.monitoring import Metrics
-from relmo.serve.schemas import SearchBody
+from relmo.serve.schemas import SearchBody, SubstitutesBody
 from relmo.text.sentences import split_sentences
 from relmo.types import Token, Vectors
 
@@ -32,6 +32,8 @@ EXTRA_COST = 64
 """A softmax or a search takes about as long as this many tokens."""
 LIMIT_ERRORS = {
     "texts": ("too_many_texts", "texts in a request", "send several requests"),
+    "characters": ("too_many_characters", "characters in a request", "send several requests"),
+    "query_characters": ("query_too_long", "characters in a query", "shorten it"),
     "tokens": ("too_many_tokens", "words in a request", "send several requests"),
     "sentence_tokens": ("sentence_too_long", "words in a sentence", "split it"),
     "values": ("answer_too_large", "numbers in a response", "send less text or ask for one layer"),
@@ -62,12 +64,13 @@ class Service:
             limits,
             metrics.count_batch,
         )
+        self._tokenizing = asyncio.Lock()
         metrics.watch_queue(lambda: self.batcher.tokens, lambda: self.batcher.requests)
 
     async def encode(self, texts: Sequence[str]) -> tuple[Vectors, int]:
         """Unit-length vectors (N, D), pooled as `Elmo.encode` pools, and the number of words."""
         self.check_limit("texts", len(texts), "input")
-        parts = await _in_background(lambda: self._split(texts), sum(map(len, texts)))
+        parts = await self._in_background(lambda: self._split(texts), sum(map(len, texts)), "input")
         sentences = [sentence for part in parts for sentence in part]
         means = await asyncio.wrap_future(self.batcher.embed(sentences, _mean))  # each (D,)
         rest, pooled = iter(means), []
@@ -86,18 +89,14 @@ class Service:
     async def tokenize(self, sentences: Sequence[str | Sequence[str]]) -> list[TokenizedSentence]:
         """Tokenize strings, take token lists as they are, and check both against the limits."""
         self.check_limit("texts", len(sentences), "sentences")
-        size = sum(len(s) for s in sentences if isinstance(s, str))
-        found = await _in_background(
-            lambda: [self._tokenize(s, i) for i, s in enumerate(sentences)], size
-        )
-        self._check_sentences((sentence.words for sentence in found), "sentences")
-        return found
+        size = sum(len(s) if isinstance(s, str) else sum(map(len, s)) for s in sentences)
+        return await self._in_background(lambda: self._tokenize_all(sentences), size, "sentences")
 
     async def substitutes(
-        self, words: Sequence[str], position: int, k: int
+        self, words: Sequence[str], body: SubstitutesBody
     ) -> list[tuple[str, float]]:
-        """The k most likely words at a position, with their scores."""
-        self.check_limit("results", k, "k")
+        """The most likely words at a position, with their scores."""
+        position, k = body.position, self._num_results(body)
         if position >= len(words):
             text = f"position {position} is out of range for a sentence of {len(words)} words"
             raise invalid(text, "no_such_position", "position")
@@ -112,13 +111,14 @@ class Service:
         if index is None:
             text = "no index is served; start the server with --index INDEX (see relmo index)"
             raise ApiError(404, text, code="no_index")
-        self.check_limit("results", body.k, "k")
+        k = self._num_results(body)
+        self.check_limit("query_characters", len(body.query), "query")
         (query,) = await self.tokenize([body.query])
         if not query.words:
             raise invalid("the query contains no words", "no_words", "query")
         options = {"hybrid": body.hybrid, "by_document": body.documents}
         return await self._call(
-            lambda: index.search(body.query, body.k, where=body.where, **options), query.words
+            lambda: index.search(body.query, k, where=body.where, **options), query.words
         )
 
     async def _call(self, call: Callable[[], Result], words: Sequence[str]) -> Result:
@@ -129,21 +129,26 @@ class Service:
         parts: list[list[list[str]]] = []
         total = 0
         for number, text in enumerate(texts):
-            part = [
-                [token.text for token in self.elmo.tokens(text[start:end])]
-                for start, end in split_sentences(text)
-            ]
+            part: list[list[str]] = []
+            for start, end in split_sentences(text):
+                part.append([token.text for token in self._tokens(text[start:end], "input")])
+                total = self._check_words(total, part[-1], "input")  # before more is tokenized
             if not part:
                 raise invalid(f"text {number} contains no words; remove it", "no_words", "input")
             parts.append(part)
-            total += sum(map(len, part))
-            self.check_limit("tokens", total, "input")  # before more texts are tokenized
-        self._check_sentences((sentence for part in parts for sentence in part), "input")
         return parts
+
+    def _tokenize_all(self, sentences: Sequence[str | Sequence[str]]) -> list[TokenizedSentence]:
+        found: list[TokenizedSentence] = []
+        total = 0
+        for number, sentence in enumerate(sentences):
+            found.append(self._tokenize(sentence, number))
+            total = self._check_words(total, found[-1].words, "sentences")
+        return found
 
     def _tokenize(self, sentence: str | Sequence[str], number: int) -> TokenizedSentence:
         if isinstance(sentence, str):
-            tokens = self.elmo.tokens(sentence)
+            tokens = self._tokens(sentence, "sentences")
             return TokenizedSentence([token.text for token in tokens], tokens)
         spaced = next((p for p, word in enumerate(sentence) if word and word.split() != [word]), -1)
         if spaced >= 0:
@@ -152,10 +157,38 @@ class Service:
             raise invalid(text, "token_with_space", "sentences")
         return TokenizedSentence(list(sentence), None)
 
-    def _check_sentences(self, sentences: Iterable[Sequence[str]], param: str) -> None:
-        counts = [len(sentence) for sentence in sentences]
-        self.check_limit("tokens", sum(counts), param)
-        self.check_limit("sentence_tokens", max(counts, default=0), param)
+    def _tokens(self, sentence: str, param: str) -> list[Token]:
+        """The tokens of a sentence; one far too long is refused by its beginning."""
+        beginning = sentence[: 8 * self.limits.sentence_tokens]
+        if len(beginning) < len(sentence):  # its last token may be cut
+            self.check_limit("sentence_tokens", len(self.elmo.tokens(beginning)) - 1, param)
+        return self.elmo.tokens(sentence)
+
+    def _num_results(self, body: SearchBody | SubstitutesBody) -> int:
+        """The k that was sent, checked, or the default as far as the limit allows."""
+        if "k" not in body.model_fields_set:
+            return min(body.k, self.limits.results)
+        self.check_limit("results", body.k, "k")
+        return body.k
+
+    def _check_words(self, total: int, words: Sequence[str], param: str) -> int:
+        """Check a sentence and the words so far against the limits; the new number of words."""
+        self.check_limit("sentence_tokens", len(words), param)
+        self.check_limit("tokens", total + len(words), param)
+        return total + len(words)
+
+    async def _in_background(
+        self, work: Callable[[], Result], num_characters: int, param: str
+    ) -> Result:
+        """Run short work at once and long work in another thread, one at a time.
+
+        Text being tokenized takes many times its size, and threads would not make it faster.
+        """
+        self.check_limit("characters", num_characters, param)
+        if num_characters <= INLINE_CHARACTERS:
+            return work()
+        async with self._tokenizing:
+            return await asyncio.to_thread(work)
 
     def check_limit(self, name: str, value: int, param: str) -> None:
         """Raise ApiError if a request exceeds the limit of this name."""
@@ -175,8 +208,3 @@ def warm_up(elmo: Elmo) -> None:
 def _mean(layers: Vectors) -> Vectors:
     """(L + 1, T, D) -> (D,): the mean over layers and words."""
     return pool(choose_layers(layers, "mean"), "mean")
-
-
-async def _in_background(work: Callable[[], Result], num_characters: int) -> Result:
-    """Run short work at once and long work in another thread."""
-    return work() if num_characters <= INLINE_CHARACTERS else await asyncio.to_thread(work)

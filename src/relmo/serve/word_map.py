@@ -45,7 +45,8 @@ def map_words(vectors: Vectors) -> WordMap:
 
 def find_clusters(x: NDArray[np.float64]) -> NDArray[np.int64]:
     """(N, D) -> cluster numbers (N,); the number of clusters is the one that separates best."""
-    distances = np.linalg.norm(x[:, None] - x[None], axis=2)  # (N, N)
+    # row by row: an array (N, N, D) would take gigabytes, and scalar products would not be exact
+    distances = np.stack([np.linalg.norm(x - row, axis=1) for row in x])  # (N, N)
     best, best_score = np.zeros(len(x), np.int64), MIN_SILHOUETTE
     for count in range(2, min(MAX_CLUSTERS, len(x) - 1) + 1):
         clusters = k_means(x, distances, count)

@@ -1,12 +1,15 @@
 """Terms and BM25; BM25 refines the query vector, and both scores are combined."""
 
 import math
+import sys
+import time
+import unicodedata
 
 import numpy as np
 import pytest
 
 from relmo.errors import ConfigError
-from relmo.search.lexical import MIN_EVENNESS, Fusion, bm25, make_analyzer
+from relmo.search.lexical import MIN_EVENNESS, Fusion, _normalize, bm25, make_analyzer
 
 pytest.importorskip("Stemmer", reason="pip install 'relmo[search]'")
 
@@ -19,6 +22,24 @@ def test_terms_are_stemmed_without_stop_words():
     ]
     assert make_analyzer("none")("The Übung 水") == ["the", "übung", "水"]
     assert len(make_analyzer("none")("x" * 999)[0]) == 64
+
+
+@pytest.mark.parametrize("mark", ["\u0301\u0323", "\u0f73", "\uff9e", "\u0344"])
+def test_many_combining_marks_take_linear_time(mark):
+    begin = time.perf_counter()
+    assert make_analyzer("none")("a" + mark * 75_000 + " bank")[-1] == "bank"
+    assert time.perf_counter() - begin < 2  # sorting them all took 41 s
+
+
+def test_marks_that_occur_in_words_are_kept():
+    assert make_analyzer("none")("e\u0301te\u0301 ﬁn") == ["été", "fin"]
+    text = "".join(f"e{chr(code)}\u0301" for code in range(0x250, 0x3000)) + "Việt Nam ไทย עִבְרִית"
+    assert _normalize(text) == unicodedata.normalize("NFKC", text)
+
+
+def test_every_mark_is_known():
+    codes = (chr(code) for code in range(0x20000, sys.maxunicode + 1, 7))
+    assert not any(unicodedata.combining(each) for each in codes)
 
 
 def test_an_unknown_language_is_reported_with_the_choices():

@@ -5,7 +5,8 @@ import pytest
 from relmo.errors import ConfigError
 
 pytest.importorskip("fastapi", reason="pip install 'relmo[serve]'")
-from relmo.serve.access import Access, Limits, allowed_hosts, is_loopback
+from relmo.serve.access import Access, allowed_hosts, is_loopback
+from relmo.serve.limits import Limits
 
 KEY = "k" * 20
 
@@ -76,6 +77,13 @@ def test_an_empty_key_is_refused_and_no_key_is_shown():
     with pytest.raises(ConfigError, match="empty"):
         Access(api_key=" ")
     assert "secret" not in repr(Access(api_key="secret"))
+
+
+@pytest.mark.parametrize("key", ["secret\n", " secret", "two words", "schlüssel", "a\0b", "a\tb"])
+def test_a_key_that_no_header_can_match_is_refused_and_not_shown(key):
+    with pytest.raises(ConfigError, match="set RELMO_API_KEY to visible ASCII") as found:
+        Access(api_key=key)
+    assert key.strip() not in str(found.value)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1", "[::1]", "127.0.0.2"])

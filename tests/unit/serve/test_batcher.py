@@ -9,8 +9,8 @@ import pytest
 from tests.support.serving import until
 
 pytest.importorskip("fastapi", reason="pip install 'relmo[serve]'")
-from relmo.serve.access import Limits
 from relmo.serve.batcher import Batcher, QueueClosed, QueueFull
+from relmo.serve.limits import Limits
 
 
 class Reader:
@@ -193,6 +193,18 @@ def test_one_who_left_disturbs_nobody(make, reader):
     assert jobs[1].cancel()
     reader.gate.set()
     assert len(jobs[2].result(10)) == 1
+    until(lambda: (batcher.tokens, batcher.requests) == (0, 0))
+
+
+def test_what_was_given_up_while_waiting_is_not_read(make, reader):
+    batcher = make()
+    first = blocked(batcher)
+    given_up = [batcher.embed([["a"], ["b"]]), batcher.call(lambda: reader.batches.append("c"), 5)]
+    last = batcher.embed([["d"]])
+    assert all(job.cancel() for job in given_up)
+    reader.gate.set()
+    wait([first, last], 10)
+    assert reader.batches == [["first"], ["d"]]
     until(lambda: (batcher.tokens, batcher.requests) == (0, 0))
 
 

@@ -6,7 +6,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.support.serving import live
+from relmo.search import Document, IndexSettings, SemanticIndex
+from tests.support.serving import EXTRA, live
+
+pytest.importorskip("fastapi", reason=EXTRA)
+from relmo.serve.limits import Limits
 
 ROUTES = ["/v1/embeddings", "/embed_tokens", "/substitutes", "/search"]
 FIELDS = ["input", "model", "encoding_format", "dimensions", "user", "sentences", "layers",
@@ -88,3 +92,107 @@ def test_schemathesis_finds_no_server_error(make_app):
 
             ask()
     assert count > 20
+
+
+# ── the schema and the server agree ─────────────────────────────────────────────────────────────
+
+SMALL = {"texts": 3, "characters": 40, "query_characters": 20, "sentence_tokens": 8, "results": 5}
+GOOD = {
+    "/v1/embeddings": {"input": "the bank"},
+    "/embed_tokens": {"sentences": ["the bank"]},
+    "/substitutes": {"sentence": "the bank", "position": 0},
+    "/search": {"query": "the bank"},
+    "/word_map": {"word": "bank", "sentences": ["the bank"]},
+}
+JSON_TYPES = [None, True, 0, 1, 1.0, 2.5, -1, "", "a", "1", [], ["a"], {}, {"a": 1}]
+SENTENCE_VALUES = ["a b", " ", "a" * 40, "a" * 41, ["a b"], ["a", ""], ["a"] * 8, ["a"] * 9, [1]]
+POOL = {
+    "input": [" ", "\x1f\u2003", "\u200b", "a" * 41, ["a", "b"], ["a", ""], ["a", " "], ["a"] * 3,
+              ["a"] * 4, [1], [["a"]]],
+    "model": ["tiny", "ada"],
+    "encoding_format": ["float", "base64", "hex"],
+    "dimensions": [16, 16.0, 4, "16"],
+    "user": ["u"],
+    "sentences": [["bank"], ["bank", ["bank"]], *([each, "bank"] for each in SENTENCE_VALUES),
+                  ["bank"] * 3, ["bank"] * 4, [[]], [{}]],
+    "layers": ["all", "top", "last", 2, 2.0, 3, [0, 2], [0, 0], [0.0], [3], ["all"], [True]],
+    "sentence": SENTENCE_VALUES,
+    "position": [10**6, 10**6 + 1, "0"],
+    "k": [5, 5.0, 6, 999_999, "5"],
+    "query": ["a" * 20, "a" * 21, " ", "\x1f"],
+    "hybrid": [False, "true"],
+    "where": [{"a": [1, "x", None]}, {"a": [[1]]}, {"a": {">=": 1, "<": "x"}}, {"a": {"~": 1}},
+              {"a": {"<": True}}, {"a": {"!=": None}}, {"a": 2**64}, {"a": 2**62}, {"a": 1e300},
+              {"a": -0.5}, {"a": "\0"}, {"": 1}, {'"': 1}, {"a": [1] * 100}, {"a": [1] * 101},
+              {str(i): 1 for i in range(16)}, {str(i): 1 for i in range(17)}, {"é\\\t": 1}],
+    "documents": [False, "false"],
+    "word": [" ", "bank", "a" * 41],
+    "layer": [2, 2.0, 3],
+    "unknown": [1],
+}  # fmt: skip
+MEANING = {"no_such_position", "word_not_found", "too_many_characters"}
+"""What no schema can say: a position within the sentence, a word that occurs, text in all."""
+
+
+@pytest.fixture
+def agreement(make_client, speaking, tiny, tmp_path):
+    """Sends a body; fails unless the server's verdict is the schema's."""
+    jsonschema_rs = pytest.importorskip("jsonschema_rs", reason="pip install schemathesis")
+    index = SemanticIndex.build(
+        tmp_path / "index.relmo", [Document("d", "file", "The bank.", meta={"a": 1})],
+        settings=IndexSettings(language="none", weighting="corpus"), elmo=tiny,
+    )  # fmt: skip
+    client = make_client(speaking, index=index, limits=Limits(**SMALL))
+    described = client.get("/openapi.json").json()
+    validators = {}
+    for path in GOOD:
+        content = described["paths"][path]["post"]["requestBody"]["content"]
+        schema = {**content["application/json"]["schema"], "components": described["components"]}
+        validators[path] = jsonschema_rs.validator_for(schema)
+
+    def check(path: str, body: object) -> bool:
+        is_valid = validators[path].is_valid(body)
+        answer = client.post(path, json=body)
+        said = (path, body, answer.text[:300])
+        if is_valid:
+            assert answer.status_code == 200 or answer.json()["error"]["code"] in MEANING, said
+        elif answer.status_code == 404:
+            assert answer.json()["error"]["code"] == "model_not_found", said
+        else:
+            assert answer.status_code == (400 if path.startswith("/v1") else 422), said
+        return is_valid
+
+    yield check
+    index.close()
+
+
+@pytest.mark.parametrize("path", GOOD)
+def test_each_field_is_accepted_exactly_where_the_schema_says_so(agreement, path):
+    accepted = {True: 0, False: 0}
+    for field, values in POOL.items():
+        for value in [*values, *JSON_TYPES]:
+            accepted[agreement(path, {**GOOD[path], field: value})] += 1
+    for field in GOOD[path]:
+        assert not agreement(path, {name: v for name, v in GOOD[path].items() if name != field})
+    assert agreement(path, GOOD[path])
+    assert not agreement(path, [])
+    assert min(accepted.values()) > 10
+
+
+@settings(max_examples=80, deadline=None, derandomize=True, suppress_health_check=QUIET)
+@given(data=st.data(), path=st.sampled_from(list(GOOD)))
+def test_bodies_of_several_odd_fields_are_judged_as_the_schema_judges(agreement, data, path):
+    fields = data.draw(st.lists(st.sampled_from(list(POOL)), max_size=3, unique=True))
+    texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+    body = dict(GOOD[path])
+    for field in fields:
+        body[field] = data.draw(st.sampled_from(POOL[field]) | texts | st.lists(texts, max_size=3))
+    agreement(path, body)
+
+
+def test_bounds_in_the_schema_are_those_of_the_server(make_client):
+    described = make_client(limits=Limits(results=7, texts=2)).get("/openapi.json").json()
+    bodies = described["components"]["schemas"]
+    assert bodies["SearchBody"]["properties"]["k"]["maximum"] == 7
+    assert bodies["TokensBody"]["properties"]["sentences"]["maxItems"] == 2
+    assert '"x-' not in json.dumps(described)

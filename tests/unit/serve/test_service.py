@@ -15,7 +15,7 @@ from tests.conftest import tiny_config
 from tests.support.serving import live, until
 
 pytest.importorskip("fastapi", reason="pip install 'relmo[serve]'")
-from relmo.serve.access import Limits
+from relmo.serve.limits import Limits
 
 NUMBERED = [" ".join(f"w{(i * j) % 17}" for j in range(1 + i % 23)) + "." for i in range(60)]
 TEXTS = [f"The {a} of the {b}." for a in ("bank", "boat", "rate") for b in ("river", "town", "sea")]
@@ -165,12 +165,27 @@ def test_filters_and_documents_are_those_of_the_index(make_client, place, tiny):
 
 
 @pytest.mark.parametrize(
-    "where", [{"a": {"~": 1}}, {"a": "\0"}, {"a": 2**64}, {"a": [[1]]}, {"": 1}, {"a": {"<": None}}]
-)
+    "where",
+    [{"a": {"~": 1}}, {"a": "\0"}, {"a": 2**64}, {"a": [[1]]}, {"": 1}, {"a": {"<": None}},
+     {"year": list(range(5000))}, {str(i): 1 for i in range(900)}],
+)  # fmt: skip
 def test_conditions_that_cannot_be_are_refused(make_client, place, tiny, where):
     index = SemanticIndex.open(place, elmo=tiny)
     answer = make_client(index=index).post("/search", json={"query": "a", "where": where})
     assert (answer.status_code, answer.json()["error"]["param"]) == (422, "where")
+    index.close()
+
+
+@pytest.mark.parametrize("hybrid", [False, True])
+def test_as_many_conditions_as_are_allowed_are_answered(make_client, place, tiny, hybrid):
+    index = SemanticIndex.open(place, elmo=tiny)
+    where = {"year": list(range(1900, 2000))} | {f"k{i}": {"!=": 1} for i in range(15)}
+    body = {"query": "a river bank", "where": where, "hybrid": hybrid}
+    answer = make_client(index=index).post("/search", json=body)
+    assert {hit["document"] for hit in answer.json()["hits"]} == {"d0", "d1"}
+    full = {f"k{i}": list(range(100)) for i in range(16)}
+    answer = make_client(index=index).post("/search", json={**body, "where": full})
+    assert (answer.status_code, answer.json()["hits"]) == (200, [])
     index.close()
 
 

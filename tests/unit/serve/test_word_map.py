@@ -1,5 +1,7 @@
 """Occurrences of a word in a plane: groups that stand apart are found, always the same."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -59,6 +61,26 @@ def test_a_silhouette_by_hand():
     assert silhouette(distances, np.zeros(3, np.int64)) == -1
 
 
+def test_a_map_of_many_takes_little_memory():
+    vectors = np.random.default_rng(0).normal(size=(500, 512)).astype(np.float32)
+    tracemalloc.start()
+    map_words(vectors)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 64 * 2**20  # differences of all pairs at once are a gigabyte
+
+
+def test_only_sentences_with_the_word_are_read(client, monkeypatch):
+    batcher, seen = client.app.state.service.batcher, []
+    read = batcher.embed
+    monkeypatch.setattr(
+        batcher, "embed", lambda words, *rest: seen.extend(words) or read(words, *rest)
+    )
+    body = {"word": "bank", "sentences": ["the bank", "no such word", "a bank"]}
+    assert client.post("/word_map", json=body).status_code == 200
+    assert seen == [["the", "bank"], ["a", "bank"]]
+
+
 def test_the_route_places_every_occurrence(client):
     sentences = ["The bank raised rates.", "No such word.", "A Bank, a bank."]
     answer = client.post("/word_map", json={"word": "bank", "sentences": sentences, "layer": 1})
@@ -90,7 +112,8 @@ def test_the_page_comes_with_a_policy_that_lets_nothing_in_from_outside(client):
     page = client.get("/")
     assert page.status_code == 200
     assert "default-src 'none'" in page.headers["content-security-policy"]
-    for name in ("app.js", "api.js", "elements.js", "heat.js", "map.js", "vectors.js", "style.css"):
+    scripts = ("app", "api", "elements", "heat", "map", "story", "vectors")
+    for name in ("style.css", *(f"{script}.js" for script in scripts)):
         file = client.get(f"/static/{name}")
         assert file.status_code == 200
         outside = file.text.replace("http://www.w3.org/2000/svg", "")

@@ -2,9 +2,10 @@
 // once; moving a slider only recomputes the similarities.
 
 import { ApiError, ask, useKey } from "./api.js";
-import { find, make } from "./elements.js";
+import { find, make, showOverflow } from "./elements.js";
 import { drawHeat, describeWord } from "./heat.js";
-import { drawMap } from "./map.js";
+import { readMap } from "./map.js";
+import { drawStory } from "./story.js";
 import { softmax } from "./vectors.js";
 
 const EXAMPLES = [
@@ -22,7 +23,8 @@ const MAP_SENTENCES = [
   "Trees grow along the south bank of the lake .", "The boat reached the north bank of the river .",
 ];
 
-const state = { pair: null, chosen: null, about: null, asked: 0 };
+const WAIT = 300; // milliseconds after the last key
+const state = { pair: null, chosen: null, about: null };
 
 function settings() {
   return {
@@ -42,9 +44,9 @@ function draw() {
   const kind = now.layer === 0 ? "characters only, no context" : now.layer === top ? "top" : "middle";
   find("layer-name").textContent = `${now.layer}: ${kind}`;
   softmax(now.s).forEach((weight, number) => {
-    find(`weight-${number}`).textContent = `s = ${now.s[number].toFixed(1)}, weight ${weight.toFixed(2)}`;
+    find(`weight-${number}`).textContent = `s = ${now.s[number].toFixed(1)}, weight ${Math.round(100 * weight)}%`;
   });
-  find("gamma-value").textContent = now.gamma.toFixed(2);
+  find("gamma-value").textContent = `factor ${now.gamma.toFixed(2)}`;
   if (state.pair) drawHeat(state.pair, now, state.chosen, choose);
 }
 
@@ -53,43 +55,88 @@ async function choose(chosen) {
   draw();
   const side = chosen.side ? "thead" : "tbody";
   document.querySelectorAll(`#heat ${side} button`)[chosen.place].focus();
-  await describeWord(state.pair, chosen, state.about.has_substitutes);
+  await showErrors("word", () => describeWord(state.pair, chosen, state.about.has_substitutes))();
 }
 
 async function readPair() {
-  const turn = ++state.asked;
   const sentences = [find("first").value, find("second").value];
-  if (!sentences.every((text) => text.trim())) return;
+  if (!sentences.every((text) => text.trim())) throw new ApiError(0, "Write both sentences to compare their words.");
   const found = await ask("/embed_tokens", { sentences });
-  if (turn !== state.asked) return; // the text has changed since
-  state.pair = found.sentences.map(({ tokens, vectors }) => ({
-    words: tokens.map((token) => token.text), layers: vectors,
-  }));
-  state.chosen = null;
-  find("word").replaceChildren();
-  draw();
+  return () => {
+    clear.pair();
+    state.pair = found.sentences.map(({ tokens, vectors }) => ({
+      words: tokens.map((token) => token.text), layers: vectors,
+    }));
+    find("pair-result").hidden = false;
+    draw();
+  };
 }
 
 async function search() {
-  const { hits } = await ask("/search", { query: find("query").value, k: 10, hybrid: find("hybrid").checked });
+  const query = find("query").value, hybrid = find("hybrid").checked;
+  if (!query.trim()) throw new ApiError(0, "Enter a query.");
+  const { hits } = await ask("/search", { query, k: 10, hybrid });
+  const unit = hybrid ? "score (BM25 and cosine)" : "cosine";
   const place = (hit) => (hit.line ? `${hit.document}:${hit.line}` : hit.document);
-  find("hits").replaceChildren(...hits.map((hit) => make("li", {}, `${hit.text ?? ""} `,
-    make("span", { class: "number" }, [place(hit), hit.score?.toFixed?.(3)].filter(Boolean).join(" · ")))));
-  if (!hits.length) find("hits").replaceChildren(make("li", {}, "No results."));
+  return () => {
+    find("hits").replaceChildren(...hits.map((hit) => make("li", {}, `${hit.text ?? ""} `,
+      make("span", { class: "number" }, `${place(hit)} · ${unit} ${hit.score.toFixed(3)}`))));
+    if (!hits.length) find("hits").replaceChildren(make("li", {}, "No results."));
+  };
 }
 
-// Shows errors at the top of the page, and the key form if a key is missing.
-const showErrors = (work) => async (event) => {
+// How to empty each part of the page, so that no old picture stands beside a new question.
+const clear = {
+  page: () => {},
+  story: () => { find("story-section").hidden = true; },
+  pair: () => {
+    state.pair = state.chosen = null;
+    find("heat").replaceChildren();
+    find("word").replaceChildren();
+    find("pair-result").hidden = true;
+  },
+  word: () => find("word").replaceChildren(),
+  map: () => find("map").replaceChildren(),
+  search: () => find("hits").replaceChildren(),
+};
+const turns = {};
+
+// Does the work of one part of the page and draws what it returns, unless it was asked anew
+// meanwhile. On an error the part is emptied and says why; a missing key is asked for.
+const showErrors = (part, work) => async (event) => {
   event?.preventDefault?.();
-  find("message").hidden = true;
+  const turn = turns[part] = (turns[part] ?? 0) + 1;
+  const problem = find(`${part === "word" ? "pair" : part}-problem`) ?? find("message");
   try {
-    await work(event);
+    const drawFound = await work();
+    if (turn !== turns[part]) return;
+    problem.hidden = true;
+    drawFound?.();
   } catch (error) {
-    if (error instanceof ApiError && error.status === 401) find("key-form").hidden = false;
-    find("message").textContent = error instanceof ApiError ? error.message : "The server does not respond.";
-    find("message").hidden = false;
+    if (turn !== turns[part]) return;
+    const needsKey = error instanceof ApiError && error.status === 401;
+    if (needsKey) find("key-form").hidden = false;
+    clear[part]();
+    const shown = needsKey ? find("message") : problem;
+    shown.textContent = error instanceof ApiError ? error.message : "The server does not respond.";
+    shown.hidden = false;
   }
 };
+
+const read = {
+  story: showErrors("story", drawStory),
+  pair: showErrors("pair", readPair),
+  map: showErrors("map", readMap),
+  search: showErrors("search", search),
+};
+
+// Reads anew shortly after the last change of a field.
+function onChange(ids, work) {
+  let timer;
+  for (const id of ids) {
+    find(id).addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(work, WAIT); });
+  }
+}
 
 function slider(name, id, low, high, value, attributes = {}) {
   const input = make("input", { type: "range", min: low, max: high, step: 0.05, value, ...attributes, oninput: draw });
@@ -114,28 +161,34 @@ function useExample() {
   [find("first").value, find("second").value] = EXAMPLES[Number(find("example").value)];
 }
 
+async function readAll() {
+  await read.story();
+  await read.pair();
+  await read.map();
+}
+
 async function start() {
   state.about = await ask("/ready");
   build(state.about);
   useExample();
   find("map-word").value = MAP_WORD;
   find("map-sentences").value = MAP_SENTENCES.join("\n");
-  let timer;
-  for (const id of ["first", "second"]) {
-    find(id).addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(showErrors(readPair), 300); });
-  }
-  find("example").addEventListener("change", showErrors(() => { useExample(); return readPair(); }));
+  document.querySelectorAll(".scroll").forEach(showOverflow);
+  onChange(["first", "second"], read.pair);
+  onChange(["map-word", "map-sentences", "map-layer"], read.map);
+  find("example").addEventListener("change", () => { useExample(); return read.pair(); });
   for (const id of ["layer", "measure"]) find(id).addEventListener("input", draw);
   for (const radio of document.querySelectorAll("input[name=mode]")) radio.addEventListener("change", draw);
-  find("map-form").addEventListener("submit", showErrors(drawMap));
-  find("search-form").addEventListener("submit", showErrors(search));
-  find("key-form").addEventListener("submit", showErrors(async () => {
+  find("map-form").addEventListener("submit", read.map);
+  find("search-form").addEventListener("submit", read.search);
+  find("query").addEventListener("input", () => { if (!find("query").value) clear.search(); });
+  find("key-form").addEventListener("submit", (event) => {
+    event.preventDefault();
     useKey(find("key").value);
-    await readPair();
-    find("key-form").hidden = true;
-  }));
-  await readPair();
-  await drawMap();
+    find("key-form").hidden = find("message").hidden = true;
+    return readAll();
+  });
+  await readAll();
 }
 
-showErrors(start)();
+showErrors("page", start)();

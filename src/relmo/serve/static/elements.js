@@ -1,7 +1,7 @@
 // Builds elements; strings are always inserted as text, never as markup.
 
 export function make(name, attributes = {}, ...children) {
-  const svg = ["svg", "circle", "text", "title"].includes(name);
+  const svg = ["svg", "circle", "line", "text", "title"].includes(name);
   const element = svg ? document.createElementNS("http://www.w3.org/2000/svg", name)
     : document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) {
@@ -13,3 +13,20 @@ export function make(name, attributes = {}, ...children) {
 }
 
 export const find = (id) => document.getElementById(id);
+
+export const unsigned = (number) => number.replace(/^-(0\.?0*)$/, "$1").replace("-", "−");
+
+// Shows on which sides a region hides something: a shadow, and a line of text below.
+export function showOverflow(region) {
+  const frame = region.parentElement;
+  const update = () => {
+    const hidden = region.scrollWidth - region.clientWidth;
+    frame.classList.toggle("more-left", region.scrollLeft > 1);
+    frame.classList.toggle("more-right", region.scrollLeft < hidden - 1);
+    frame.classList.toggle("overflows", hidden > 1);
+  };
+  region.addEventListener("scroll", update, { passive: true });
+  const observer = new ResizeObserver(update);
+  observer.observe(region);
+  observer.observe(region.firstElementChild);
+}
