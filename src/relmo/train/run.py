@@ -12,7 +12,6 @@ was found, with which versions, on which hardware, from which commit.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import platform
 import subprocess
@@ -30,7 +29,7 @@ from torch import nn
 
 import relmo
 from relmo.errors import ConfigError, WeightError
-from relmo.files import explain, make_folder, read_json, replacing, write_json
+from relmo.files import checksum, explain, make_folder, read_json, replacing, write_json
 from relmo.train.checkpoint import Best, find_checkpoints, load_weights
 from relmo.train.distributed import World
 from relmo.weights.safetensors_files import write_tensors
@@ -218,12 +217,6 @@ def check_record(record: Mapping[str, Any], where: object) -> None:
     if record["seal"] != checksum(record):
         what = "its checksum does not match: it was changed after the run"
         raise WeightError(f"{where}: {what}; run again")
-
-
-def checksum(record: Mapping[str, Any]) -> str:
-    """SHA-256 of everything in a record except the checksum itself, which is its key `seal`."""
-    rest = {key: value for key, value in record.items() if key != "seal"}
-    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
 
 
 def versions() -> dict[str, str]:
