@@ -175,8 +175,7 @@ def _read_checked(
         check_names(set(shapes), {dataset.name for dataset in table}, weights_path, HINT)
         modules = expected_shapes(config)
         for dataset in table:  # all of them before any is allocated
-            empty = [torch.empty(modules[name], device="meta") for name in dataset.tensors]
-            wanted = tuple(dataset.rule.to_file(empty).shape)
+            wanted = dataset.rule.shape([tuple(modules[name]) for name in dataset.tensors])
             check_shape(weights_path, dataset.name, shapes[dataset.name], wanted, HINT)
         check_memory(weights_path, shapes.values())
         tensors: dict[str, Tensor] = {}
@@ -315,6 +314,8 @@ class Rule:
 
     from_file: Callable[[Tensor], list[Tensor]]
     to_file: Callable[[list[Tensor]], Tensor]
+    shape: Callable[[list[tuple[int, ...]]], tuple[int, ...]]
+    """Of the dataset, from the shapes of the tensors."""
 
 
 def exchange_gates(x: Tensor) -> Tensor:
@@ -325,19 +326,27 @@ def exchange_gates(x: Tensor) -> Tensor:
     return exchanged
 
 
-SAME = Rule(lambda x: [x], lambda xs: xs[0])
-TRANSPOSED = Rule(lambda x: [x.T.contiguous()], lambda xs: xs[0].T.contiguous())
+SAME = Rule(lambda x: [x], lambda xs: xs[0], lambda sizes: sizes[0])
+TRANSPOSED = Rule(
+    lambda x: [x.T.contiguous()], lambda xs: xs[0].T.contiguous(), lambda sizes: sizes[0][::-1]
+)
 CHARACTERS = Rule(  # (261, E) <-> (262, E)
-    lambda x: [torch.cat([x.new_zeros(1, x.shape[1]), x])], lambda xs: xs[0][1:]
+    lambda x: [torch.cat([x.new_zeros(1, x.shape[1]), x])],
+    lambda xs: xs[0][1:],
+    lambda sizes: (sizes[0][0] - 1, *sizes[0][1:]),
 )
 FILTERS = Rule(  # (1, width, E, n) <-> (n, E, width)
     lambda x: [x[0].permute(2, 1, 0).contiguous()],
     lambda xs: xs[0].permute(2, 1, 0).unsqueeze(0).contiguous(),
+    lambda sizes: (1, *sizes[0][::-1]),
 )
-CELL_BIAS = Rule(lambda x: [exchange_gates(x)], lambda xs: exchange_gates(xs[0]))
+CELL_BIAS = Rule(
+    lambda x: [exchange_gates(x)], lambda xs: exchange_gates(xs[0]), lambda sizes: sizes[0]
+)
 CELL_MATRIX = Rule(  # (2P, 4H) <-> two (4H, P)
     lambda x: [exchange_gates(half.T) for half in x.chunk(2)],
     lambda xs: torch.cat([exchange_gates(x).T for x in xs]).contiguous(),
+    lambda sizes: (sum(columns for _, columns in sizes), sizes[0][0]),
 )
 
 
