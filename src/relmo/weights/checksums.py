@@ -24,7 +24,7 @@ LINE = re.compile(r"([0-9a-fA-F]{64}) [ *](.+)")
 ADVICE = "copy or download it again, or pass verify=False to load it nevertheless"
 
 
-def verify(expected: Mapping[Path, str]) -> None:
+def verify(expected: Mapping[Path, str], advice: str = ADVICE) -> None:
     """Raise WeightError unless each file has its checksum, sha256 in hexadecimal."""
     with ThreadPoolExecutor(4, "relmo-verify") as pool:  # hashing does not hold Python's lock
         found = dict(zip(expected, pool.map(checksum_of, expected), strict=True))
@@ -32,7 +32,7 @@ def verify(expected: Mapping[Path, str]) -> None:
         if found[path] != checksum.lower():
             raise WeightError(
                 f"{path}: damaged or changed: its checksum is {found[path][:12]}…, recorded is "
-                f"{checksum[:12]}…; {ADVICE}"
+                f"{checksum[:12]}…; {advice}"
             )
 
 
@@ -62,10 +62,10 @@ def read_sums(folder: Path) -> dict[Path, str]:
     return {folder / match[2]: match[1] for match in found if match}
 
 
-def verify_listed(paths: Iterable[Path]) -> None:
+def verify_listed(paths: Iterable[Path], advice: str = ADVICE) -> None:
     """Verify the files that the SHA256SUMS beside them lists."""
     known = ((path, read_sums(path.parent).get(path)) for path in paths)
-    verify({path: checksum for path, checksum in known if checksum is not None})
+    verify({path: checksum for path, checksum in known if checksum is not None}, advice)
 
 
 def write_sums(folder: Path, names: Iterable[str]) -> None:
