@@ -19,6 +19,7 @@ from relmo.config import (
     Settings,
     build,
     check_keys,
+    shown,
 )
 from relmo.errors import ConfigError
 
@@ -299,3 +300,16 @@ def test_a_missing_key_is_named():
     del values["word_table"]["width"]
     with pytest.raises(ConfigError, match=r"word_table: .*width"):
         ElmoConfig.from_dict(values)
+
+
+@pytest.mark.parametrize("count", [101, 10**6])
+def test_a_list_that_is_too_long_is_refused_before_its_items_are_looked_at(count):
+    with pytest.raises(ConfigError, match=r"filters must be a list, .* \(at most 100 items\), got"):
+        CharCnnConfig(filters=[object()] * count)
+
+
+def test_a_message_quotes_a_long_value_in_part():
+    assert shown("a" * 10**6).startswith("'aaa")
+    assert len(shown("a" * 10**6)) < 100
+    assert len(shown({str(i): [i] * 99 for i in range(999)})) < 500
+    assert shown([4, 0]) == "[4, 0]"

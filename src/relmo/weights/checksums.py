@@ -69,7 +69,9 @@ def verify_listed(paths: Iterable[Path], advice: str = ADVICE) -> None:
 
 
 def write_sums(folder: Path, names: Iterable[str]) -> None:
-    """Write SHA256SUMS for these files of the folder."""
-    lines = [f"{sha256(folder / name)}  {name}\n" for name in names]
+    """Write SHA256SUMS for these files of the folder; lines about other files stay."""
+    sums = {str(path.relative_to(folder)): value for path, value in read_sums(folder).items()}
+    sums |= {name: sha256(folder / name) for name in names}
+    lines = [f"{value}  {name}\n" for name, value in sums.items()]
     with replacing(folder / SUMS) as temporary:
         temporary.write_text("".join(lines), encoding="utf-8", newline="\n")

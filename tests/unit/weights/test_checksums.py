@@ -145,6 +145,14 @@ def test_sums_of_sha256sum_are_understood(sums):
     assert read_model(sums.parent)
 
 
+def test_sums_of_other_files_stay(sums):
+    other = f"{'0' * 64}  thesis.txt\n"
+    sums.write_text(other)
+    convert_model("relmo-untrained", sums.parent, "hdf5")
+    assert other in sums.read_text()
+    assert read_model(sums.parent)
+
+
 def test_damaged_sums_never_make_another_model(sums):
     wanted, draw = read_model(sums.parent), random.Random(1)
     for _ in range(60):

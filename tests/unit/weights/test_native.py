@@ -225,6 +225,15 @@ def test_stale_weights_beside_recorded_shards_are_not_read(tiny, tmp_path):
     assert same_vectors(Elmo.from_pretrained(tmp_path / "m"), tiny)
 
 
+def test_a_folder_of_links_loads(tiny, tmp_path):
+    """As huggingface_hub keeps its files."""
+    tiny.save_pretrained(tmp_path / "blobs")
+    (tmp_path / "snapshot").mkdir()
+    for path in (tmp_path / "blobs").iterdir():
+        (tmp_path / "snapshot" / path.name).symlink_to(Path("../blobs") / path.name)
+    assert same_vectors(Elmo.from_pretrained(tmp_path / "snapshot"), tiny)
+
+
 def test_converting_can_make_shards(official, tmp_path):
     report = convert_model(official, tmp_path / "x", "native", shard_mb=1)
     assert report.parameters > 1000
