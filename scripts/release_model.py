@@ -21,11 +21,11 @@ from typing import Any
 from relmo.config import ElmoConfig, Start
 from relmo.elmo import Elmo
 from relmo.errors import ConfigError, RelmoError, exit_code, need_extra
-from relmo.files import read_json, replacing, write_json
+from relmo.files import read_json, replacing
 from relmo.train.run import read_record
 from relmo.weights.find import PACKAGES, describe_folder
 from relmo.weights.model_card import CardExtras, model_card, table
-from relmo.weights.native import CARD, read_config, replacing_model
+from relmo.weights.native import CARD, read_config, replacing_model, write_config
 
 LICENCE = "CC-BY-SA-4.0"
 LICENCE_FILE = Path(__file__).parents[1] / "models" / "relmo-en-base" / "LICENSE"
@@ -125,8 +125,7 @@ def copy_model(model: Path, output: Path, config: ElmoConfig) -> None:
     with replacing_model(output) as stage:
         for name in native.files:
             shutil.copyfile(model / name, stage / name)
-        about = {"storage": native.storage, "files": native.files}
-        write_json(stage / "config.json", {**config.to_dict(), **about})
+        write_config(stage, config, native.storage, native.files)
 
 
 # ── the card ─────────────────────────────────────────────────────────────────────────────────

@@ -13,11 +13,13 @@ that suggests the nearest known one. docs/adr/0007-settings.md says why this is 
 from __future__ import annotations
 
 import dataclasses
+import sys
 import types
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cache, partial
+from reprlib import Repr
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from relmo.errors import ConfigError
@@ -54,8 +56,23 @@ class Range:
     def __str__(self) -> str:
         signs = {"≥": self.least, ">": self.above, "≤": self.most, "<": self.below}
         return " and ".join(
-            f"{sign} {bound:g}" for sign, bound in signs.items() if bound is not None
+            f"{sign} {bound:,}" if isinstance(bound, int) else f"{sign} {bound:g}"
+            for sign, bound in signs.items()
+            if bound is not None
         )
+
+
+@dataclass(frozen=True)
+class Length:
+    """The largest number of items of a list, used in an annotation; checked before its items."""
+
+    most: int
+
+    def __contains__(self, value: object) -> bool:
+        return isinstance(value, list | tuple) and len(value) <= self.most
+
+    def __str__(self) -> str:
+        return f"(at most {self.most:,} items)"
 
 
 Count = Annotated[int, Range(least=1)]
@@ -64,6 +81,11 @@ Positive = Annotated[float, Range(above=0)]
 NonNegative = Annotated[float, Range(least=0)]
 Fraction = Annotated[float, Range(least=0, below=1)]
 DropoutRate = Fraction
+Width = Annotated[int, Range(least=1, most=2**20)]
+Depth = Annotated[int, Range(least=1, most=100)]
+"""A number of modules in a row. As for a width, no model comes near the bound; a file may say
+anything, and modules are built before its tensors are read."""
+DepthOrZero = Annotated[int, Range(least=0, most=100)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +111,7 @@ class Settings:
             checked = _checked(value, hints[each.name])
             if checked is _WRONG:
                 wanted = _describe(hints[each.name])
-                raise ConfigError(f"{each.name} must be {wanted}, got {value!r}")
+                raise ConfigError(f"{each.name} must be {wanted}, got {shown(value)}")
             object.__setattr__(self, each.name, checked)
 
 
@@ -101,6 +123,8 @@ def _checked(value: Any, hint: Any) -> Any:  # noqa: ANN401 - any setting
     """The value, lists as tuples; `_WRONG` if the annotation does not allow it."""
     origin, args = get_origin(hint), get_args(hint)
     if origin is Annotated:
+        if any(isinstance(each, Length) and value not in each for each in args[1:]):
+            return _WRONG
         found = _checked(value, args[0])
         return found if found is not _WRONG and all(found in each for each in args[1:]) else _WRONG
     if origin is Literal:
@@ -117,7 +141,10 @@ def _checked(value: Any, hint: Any) -> Any:  # noqa: ANN401 - any setting
         return value
     kind = int | float if hint is float else origin or hint
     is_wrong_bool = isinstance(value, bool) and hint in (int, float)
-    return value if isinstance(value, kind) and not is_wrong_bool else _WRONG
+    if is_wrong_bool or not isinstance(value, kind):
+        return _WRONG
+    is_too_large = hint is float and isinstance(value, int) and abs(value) > sys.float_info.max
+    return _WRONG if is_too_large else value
 
 
 def _describe(hint: Any) -> str:  # noqa: ANN401 - an annotation
@@ -141,21 +168,21 @@ def _describe(hint: Any) -> str:  # noqa: ANN401 - an annotation
 class CharCnnConfig(Settings):
     """A word is spelled: characters -> convolutions -> highways -> one vector."""
 
-    width: Count = 512
+    width: Width = 512
     """P: width of the word vector, equal to the output width of the LSTM."""
     scheme: Literal["bytes", "code_points"] = "bytes"
     """`bytes` is the official UTF-8 scheme; `code_points` spells a word with whole characters."""
     alphabet: str = ""
     """For `code_points`: the characters with an id of their own; all others share one."""
-    max_characters: Annotated[int, Range(least=3)] = 50
+    max_characters: Annotated[int, Range(least=3, most=10_000)] = 50
     """Characters per word, including the begin- and end-of-word markers; longer words are cut."""
-    character_width: Count = 16
-    filters: tuple[tuple[Count, Count], ...] = (
+    character_width: Width = 16
+    filters: Annotated[tuple[tuple[Width, Width], ...], Length(most=100)] = (
         (1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024),
     )  # fmt: skip
     """(width in characters, number of filters) of each convolution."""
     activation: Literal["relu", "tanh"] = "relu"
-    num_highways: CountOrZero = 2
+    num_highways: DepthOrZero = 2
     has_projection: bool = True
     """Whether a linear map follows the highways. bilm-tf omits it between equal widths."""
 
@@ -195,9 +222,9 @@ class CharCnnConfig(Settings):
 class WordTableConfig(Settings):
     """A word is looked up: one vector per word of a fixed vocabulary, `<UNK>` for all others."""
 
-    width: Count
+    width: Width
     """P: width of the word vector."""
-    num_words: Count
+    num_words: Annotated[int, Range(least=1, most=2**31)]
     """Rows of the table, including the boundaries and `<UNK>`, in the order of vocab.txt."""
 
 
@@ -205,9 +232,9 @@ class WordTableConfig(Settings):
 class LstmConfig(Settings):
     """One direction of the biLM; the other one has the same shape and its own weights."""
 
-    num_layers: Count = 2
-    cell_width: Count = 4096
-    output_width: Count = 512
+    num_layers: Depth = 2
+    cell_width: Width = 4096
+    output_width: Width = 512
     """P: width of a layer's output, which is also its recurrent input."""
     has_projection: bool = True
     """Whether a linear map projects the cell to the output; without it the widths are equal."""
@@ -313,7 +340,7 @@ class ElmoConfig(Settings):
 def build(kind: type[Config], values: Any, where: str) -> Config:  # noqa: ANN401 - any JSON
     """Create a settings object from plain values; unknown keys and wrong types are errors."""
     if not isinstance(values, Mapping):
-        raise ConfigError(f"{where}: expected an object with settings, got {values!r}")
+        raise ConfigError(f"{where}: expected an object with settings, got {shown(values)}")
     check_keys(values, {f.name for f in dataclasses.fields(kind)}, where)  # type: ignore[arg-type]
     try:
         return kind(**values)
@@ -326,11 +353,20 @@ def check_keys(values: Mapping[str, Any], known: set[str], where: str) -> None:
     for key in values.keys() - known:
         near = get_close_matches(key, known, 1)
         hint = f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(sorted(known))}"
-        raise ConfigError(f"{where}: unknown key {key!r}{hint}")
+        raise ConfigError(f"{where}: unknown key {shown(key)}{hint}")
 
 
 def check_choice(what: str, value: object, choices: Iterable[str]) -> None:
     """Raise ConfigError unless the value is one of the choices."""
     known = tuple(choices)
     if value not in known:
-        raise ConfigError(f"unknown {what} {value!r}; choose {', '.join(known)}")
+        raise ConfigError(f"unknown {what} {shown(value)}; choose {', '.join(known)}")
+
+
+_shortened = Repr()
+_shortened.maxstring = _shortened.maxother = _shortened.maxlong = 80
+
+
+def shown(value: object) -> str:
+    """A value as an error message quotes it: its middle is left out if it is long."""
+    return _shortened.repr(value)

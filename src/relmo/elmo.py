@@ -113,6 +113,7 @@ class Elmo:
         precision: PrecisionChoice = "float32",
         device: str | torch.device | None = None,
         start: Start | None = None,
+        verify: bool = True,
     ) -> Self:
         """Load a model by the name of an installed one or by its folder, in any known layout.
 
@@ -123,9 +124,11 @@ class Elmo:
             device: where to run; by default a CUDA device if there is one, else the CPU.
             start: "zero" or "stored", the state before a sentence, for a model that stores one; the
                 model's own choice by default.
+            verify: compare the files with their recorded checksums. False loads a damaged or edited
+                model nevertheless; what it then computes is not checked.
         """
         check_precision(precision)
-        files = read_model(name)
+        files = read_model(name, verify=verify)
         bilm = build_bilm(files)
         if start is not None:
             known = ("zero", "stored") if files.config.has_start_state else ("zero",)

@@ -10,12 +10,13 @@ import platform
 import re
 import secrets
 import shutil
+import stat
 import sys
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from io import FileIO
+from io import BufferedReader, FileIO
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,10 @@ if sys.platform != "win32":
     import fcntl
 
 ADVICE = "check that the folder is writable and that there is space on the disk"
+MAX_JSON_BYTES = 64 * 2**20
+MAX_JSON_DEPTH = 100
+SEAL = "seal"
+"""The key of a JSON file's own checksum."""
 
 
 @contextmanager
@@ -284,6 +289,13 @@ def make_folder(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
 
 
+def is_plain_name(name: object) -> bool:
+    """Whether this is the name of a file in a folder: no path, and nothing outside of it."""
+    if not isinstance(name, str) or name in ("", "..") or {*name} & {"\\", ":", "\0"}:
+        return False
+    return Path(name).name == name
+
+
 def write_json(path: Path, values: Any) -> None:  # noqa: ANN401 - any JSON
     """Write indented JSON, keys in the order given."""
     with replacing(path) as temporary:
@@ -291,20 +303,56 @@ def write_json(path: Path, values: Any) -> None:  # noqa: ANN401 - any JSON
         temporary.write_text(text, encoding="utf-8")
 
 
+def open_regular(path: Path) -> BufferedReader:
+    """Open a file to read; a pipe, a device or a socket is an OSError at once instead of a wait."""
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    descriptor = os.open(path, flags)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+    return os.fdopen(descriptor, "rb")
+
+
+def read_limited(path: Path, limit: int) -> bytes:
+    """The content of a file; an OSError if it is no regular file or has more bytes than `limit`."""
+    with open_regular(path) as file:
+        content = file.read(limit + 1)
+    if len(content) > limit:
+        raise OSError(errno.EFBIG, f"it has more than {limit:,} bytes", str(path))
+    return content
+
+
 def read_json(path: Path) -> dict[str, Any]:
     """Read a JSON object; WeightError says what is wrong with the file."""
     try:
-        values = json.loads(path.read_text(encoding="utf-8-sig"))
+        values = json.loads(read_limited(path, MAX_JSON_BYTES).decode("utf-8-sig"))
     except OSError as error:
         raise WeightError(f"{path}: cannot be read ({error.strerror})") from error
     except (UnicodeDecodeError, ValueError, RecursionError) as error:
         raise WeightError(f"{path}: not valid JSON ({error}); is the file complete?") from error
     if not isinstance(values, dict):
         raise WeightError(f"{path}: expected a JSON object, got {type(values).__name__}")
+    if _is_deeper(values, MAX_JSON_DEPTH):
+        raise WeightError(f"{path}: JSON nested more than {MAX_JSON_DEPTH} deep; write it flatter")
     return values
+
+
+def _is_deeper(values: Any, depth: int) -> bool:  # noqa: ANN401 - any JSON
+    """Whether lists and objects are nested deeper than this; recursive code would fail on them."""
+    level = [values]
+    for _ in range(depth):
+        children = (each.values() if isinstance(each, dict) else each for each in level)
+        level = [each for child in children for each in child if isinstance(each, dict | list)]
+    return bool(level)
 
 
 def sha256(path: Path) -> str:
     """SHA-256 checksum of a file, in hexadecimal."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def checksum(values: Mapping[str, Any]) -> str:
+    """SHA-256 of JSON values without the key SEAL, where a file keeps its own checksum."""
+    rest = {key: value for key, value in values.items() if key != SEAL}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()

@@ -19,6 +19,7 @@ from relmo.config import (
     Settings,
     build,
     check_keys,
+    shown,
 )
 from relmo.errors import ConfigError
 
@@ -212,15 +213,21 @@ def test_ids_of_the_two_schemes_are_counted():
         (lambda: LstmConfig(has_projection=False), "must equal"),
         (lambda: LstmConfig(cell_clip=-1.0), "cell_clip must be a number > 0 or unset, got -1.0"),
         (lambda: LstmConfig(cell_clip=0), "must be a number > 0"),
-        (lambda: LstmConfig(num_layers=0), "num_layers must be an integer ≥ 1, got 0"),
+        (lambda: LstmConfig(num_layers=0), "num_layers must be an integer ≥ 1 and ≤ 100, got 0"),
         (lambda: LstmConfig(cell_width=1.5), "must be an integer"),
         (lambda: CharCnnConfig(activation="gelu"), "must be one of relu, tanh, got 'gelu'"),
         (lambda: CharCnnConfig(scheme="words"), "must be one of bytes, code_points"),
         (lambda: CharCnnConfig(filters=()), "filters is empty"),
         (lambda: CharCnnConfig(filters=((51, 4),)), "wider than max_characters 50"),
         (lambda: CharCnnConfig(filters=((1, 0),)), "filters must be a list"),
-        (lambda: CharCnnConfig(max_characters=2), "max_characters must be an integer ≥ 3, got 2"),
-        (lambda: CharCnnConfig(num_highways=-1), "num_highways must be an integer ≥ 0, got -1"),
+        (
+            lambda: CharCnnConfig(max_characters=2),
+            "max_characters must be an integer ≥ 3 and ≤ 10,000, got 2",
+        ),
+        (
+            lambda: CharCnnConfig(num_highways=-1),
+            "num_highways must be an integer ≥ 0 and ≤ 100, got -1",
+        ),
         (lambda: CharCnnConfig(has_projection=False), "width must equal the number of filters"),
         (lambda: CharCnnConfig(alphabet="abc"), "byte scheme has no alphabet"),
         (lambda: CharCnnConfig(scheme="code_points", alphabet="aa"), "twice"),
@@ -293,3 +300,16 @@ def test_a_missing_key_is_named():
     del values["word_table"]["width"]
     with pytest.raises(ConfigError, match=r"word_table: .*width"):
         ElmoConfig.from_dict(values)
+
+
+@pytest.mark.parametrize("count", [101, 10**6])
+def test_a_list_that_is_too_long_is_refused_before_its_items_are_looked_at(count):
+    with pytest.raises(ConfigError, match=r"filters must be a list, .* \(at most 100 items\), got"):
+        CharCnnConfig(filters=[object()] * count)
+
+
+def test_a_message_quotes_a_long_value_in_part():
+    assert shown("a" * 10**6).startswith("'aaa")
+    assert len(shown("a" * 10**6)) < 100
+    assert len(shown({str(i): [i] * 99 for i in range(999)})) < 500
+    assert shown([4, 0]) == "[4, 0]"

@@ -18,7 +18,7 @@ from typing import Any, get_type_hints
 import numpy as np
 import torch
 
-from relmo.config import Settings
+from relmo.config import Settings, shown
 from relmo.elmo import Elmo
 from relmo.elmo_layer import ElmoLayer
 from relmo.errors import ConfigError, ModelNotFound, WeightError
@@ -36,12 +36,15 @@ from relmo.train.optim import OptimSettings
 from relmo.train.recipe import make_sections, read_recipe
 from relmo.train.run import Run, write_record
 from relmo.train.trainer import Trainer, TrainSettings
+from relmo.weights.safetensors_files import tensor_shapes
 
 FIXED = "input", "model", "batch"
 """Sections of a recipe that must not change when a run is resumed."""
 RANDOM_WIDTH = 100
 """Width of static vectors that are trained from random values."""
 CARD, WORDS = "task.json", "words.json"
+ANY_SIZE = 1000
+"""A setting up to this value is not compared with the stored weights."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -258,6 +261,7 @@ def load_task(
     check_precision(precision)
     card, world = TaskCard.read(folder), join_world(device)
     recipe = make_task_recipe(card.task, card.recipe, str(folder / CARD))
+    _check_declared(card, folder)
     layer = None
     if card.elmo is not None:
         model = _reopen_elmo(folder, card.elmo, elmo, world.device)
@@ -353,3 +357,21 @@ def _fixed(name: str, recipe: TaskRecipe, made_of: Mapping[str, Any]) -> dict[st
         "vectors": vectors and vectors["sha256"],
         "elmo": elmo and elmo["fingerprint"],
     }
+
+
+def _check_declared(card: TaskCard, folder: Path) -> None:
+    """Raise WeightError if task.json declares sizes that the stored weights do not have.
+
+    A folder may come from anyone, and a model is built before its weights are read.
+    """
+    path = Run(folder).best_path
+    shapes = tensor_shapes(path).values() if path.is_file() else ()
+    most = max([ANY_SIZE, *(size for shape in shapes for size in shape)])
+    settings = [card.recipe.get(section, {}) for section in ("input", "model")]
+    for values in [*settings, {"static_width": card.static_width}]:
+        for name, value in values.items():
+            if isinstance(value, int) and value > most:
+                raise WeightError(
+                    f"{folder / CARD}: {name} is {shown(value)}, but no weight in {path.name} has "
+                    f"more than {most:,} rows or columns; are they from the same run?"
+                )

@@ -12,9 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from relmo.errors import TextError
+from relmo.files import read_limited
 from relmo.text.characters import BEGIN_SENTENCE, END_SENTENCE
 
 UNKNOWN = "<UNK>"
+MAX_BYTES = 256 * 2**20
+"""Maximum size of a vocab.txt that is read; a million words take about 8 MB."""
 
 
 class Lexicon:
@@ -42,10 +45,23 @@ class Lexicon:
         return np.array([self._row_of.get(word, unknown) for word in words], dtype=np.int64)
 
     @classmethod
-    def read(cls, path: Path) -> Lexicon:
-        """Read vocab.txt; only a newline ends a line, as words may contain other white space."""
+    def read(cls, path: Path, max_words: int | None = None) -> Lexicon:
+        """Read vocab.txt; only a newline ends a line, as words may contain other white space.
+
+        `max_words` is how many rows there are for its words.
+        """
         try:
-            text = path.read_bytes().decode("utf-8")
+            content = read_limited(path, MAX_BYTES)
+        except OSError as error:
+            raise TextError(f"{path}: cannot be read ({error.strerror}); copy it again") from error
+        found = content.count(b"\n") + (not content.endswith(b"\n"))
+        if max_words is not None and found > max_words:  # before words take memory
+            raise TextError(
+                f"{path}: has {found:,} words, the model at most {max_words:,} rows; are they from "
+                f"the same model?"
+            )
+        try:
+            text = content.decode("utf-8")
         except UnicodeDecodeError as error:
             raise TextError(f"{path}: not UTF-8 at byte {error.start}; save it as UTF-8") from error
         lines = text.removesuffix("\n").split("\n")

@@ -12,7 +12,6 @@ was found, with which versions, on which hardware, from which commit.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import platform
 import subprocess
@@ -31,6 +30,7 @@ from torch import Tensor, nn
 import relmo
 from relmo.errors import ConfigError, Interrupted, WeightError
 from relmo.files import (
+    checksum,
     explain,
     locked_folder,
     make_folder,
@@ -280,12 +280,6 @@ def check_record(record: Mapping[str, Any], where: object) -> None:
     if record["seal"] != checksum(record):
         what = "its checksum does not match: it was changed after the run"
         raise WeightError(f"{where}: {what}; run again")
-
-
-def checksum(record: Mapping[str, Any]) -> str:
-    """SHA-256 of everything in a record except the checksum itself, which is its key `seal`."""
-    rest = {key: value for key, value in record.items() if key != "seal"}
-    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
 
 
 def versions() -> dict[str, str]:

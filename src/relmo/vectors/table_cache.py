@@ -1,10 +1,12 @@
 """Tables of float16 rows that are computed once: each is on disk as a whole or not at all.
 
     FOLDER/<key>/layers.npy     (rows, …) float16
-    FOLDER/<key>/meta.json      shape, bytes, seconds it took, and what the caller adds
+    FOLDER/<key>/meta.json      shape, bytes, sha256, seconds it took, what the caller adds, and a
+                                checksum of these
 
 The key is a hash of the model and of what it reads, so a cache is never used for another model or
-other text. While one process computes a table, others that need it wait.
+other text. A table whose checksum does not match is computed again; verifying it reads it once,
+which also brings it into memory. While one process computes a table, others that need it wait.
 """
 
 from __future__ import annotations
@@ -21,7 +23,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from relmo.errors import WeightError
-from relmo.files import explain, locked, make_folder, read_json, replacing_folder, write_json
+from relmo.files import (
+    SEAL,
+    checksum,
+    explain,
+    locked,
+    make_folder,
+    read_json,
+    replacing_folder,
+    sha256,
+    write_json,
+)
 
 Table = NDArray[np.float16]
 TABLE, META = "layers.npy", "meta.json"
@@ -68,23 +80,33 @@ def _is_whole(place: Path, shape: tuple[int, ...]) -> bool:
     try:
         meta = read_json(place / META)
         size = (place / TABLE).stat().st_size
-    except (OSError, WeightError):
+        if meta.get("bytes") != size or meta.get("shape") != list(shape):
+            return False
+        if not meta.keys() & {SEAL, "sha256"}:  # of an earlier release
+            return True
+        return meta.get(SEAL) == checksum(meta) and meta["sha256"] == sha256(place / TABLE)
+    except (OSError, KeyError, WeightError):
         return False
-    return meta.get("bytes") == size and meta.get("shape") == list(shape)
 
 
 def _write(
     place: Path, shape: tuple[int, ...], blocks: Iterable[Table], facts: Mapping[str, Any]
 ) -> None:
-    started = time.monotonic()
+    started, digest = time.monotonic(), hashlib.sha256()
     header = {"descr": "<f2", "fortran_order": False, "shape": shape}
     with replacing_folder(place, ADVICE) as temporary:
-        with (temporary / TABLE).open("wb") as file:
+        with (temporary / TABLE).open("wb+") as file:
             np.lib.format.write_array_header_1_0(file, header)
             begin = file.tell()
+            file.seek(0)
+            digest.update(file.read(begin))
             for block in blocks:
-                file.write(block.astype("<f2").tobytes())
+                content = block.astype("<f2").tobytes()
+                digest.update(content)
+                file.write(content)
             size = file.tell()
             assert size - begin == 2 * int(np.prod(shape)), "rows do not fit the shape"
         seconds = round(time.monotonic() - started, 2)
-        write_json(temporary / META, {"shape": shape, "bytes": size, "seconds": seconds, **facts})
+        about = {"shape": list(shape), "bytes": size, "sha256": digest.hexdigest()}
+        meta = {**about, "seconds": seconds, **facts}
+        write_json(temporary / META, {**meta, SEAL: checksum(meta)})

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from contextlib import suppress
+from importlib.machinery import PathFinder
 from importlib.metadata import entry_points
 from importlib.resources import files
 from importlib.util import find_spec
@@ -18,7 +19,8 @@ from relmo.config import CharCnnConfig, ElmoConfig, LstmConfig, check_choice
 from relmo.errors import ConfigError, ModelNotFound, WeightError
 from relmo.files import sha256
 from relmo.nn.bilm import BiLM, initialize
-from relmo.weights.native import Native, read_config
+from relmo.weights.checksums import read_sums
+from relmo.weights.native import CONFIG, Native, read_config
 from relmo.weights.official_hdf5 import OfficialHdf5
 from relmo.weights.safetensors_files import check_storage
 from relmo.weights.tensors import ModelFiles, ModelFormat, Storage, tensors_of
@@ -33,13 +35,16 @@ UNTRAINED = "relmo-untrained"
 ROUNDED = "8-bit storage rounds the weights: vectors change slightly, files shrink to a quarter"
 
 
-def read_model(name: str | Path) -> ModelFiles:
-    """The model with this name or folder, in whatever layout it is."""
+def read_model(name: str | Path, *, verify: bool = True) -> ModelFiles:
+    """The model with this name or folder, in whatever layout it is.
+
+    `verify` compares its files with the checksums that were recorded when they were written.
+    """
     if name == UNTRAINED:
         config = small_config()
         return ModelFiles(config, dict(tensors_of(initialize(BiLM(config), seed=0))))
     folder = find_model(name)
-    return detect(folder).read(folder)
+    return detect(folder).read(folder, verify=verify)
 
 
 def small_config() -> ElmoConfig:
@@ -92,7 +97,11 @@ def _installed(name: str) -> Path | None:
     """The folder of a model package: located like an import, without importing anything."""
     for entry in entry_points(group=ENTRY_POINTS, name=name):
         with suppress(ImportError, ValueError):  # a package that was only partly removed
-            spec = find_spec(entry.module)
+            top, *parts = entry.module.split(".")
+            spec = find_spec(top)  # of "a.b" it would import a
+            for part in parts:
+                inside = spec.submodule_search_locations if spec else None
+                spec = PathFinder.find_spec(part, inside) if inside else None
             if spec is not None and spec.submodule_search_locations:
                 return Path(spec.submodule_search_locations[0])
     return None
@@ -117,7 +126,7 @@ def detect(folder: Path) -> ModelFormat:
 
 def describe_model(name: str | Path) -> dict[str, Any]:
     """Sizes, training record, licence and checksums of a model, read and checked in full."""
-    model = read_model(name)
+    model = read_model(name, verify=False)  # each file's result is in the description
     config = model.config
     tokens = dataclasses.asdict(config.tokens)
     if isinstance(config.tokens, CharCnnConfig):
@@ -144,15 +153,18 @@ def describe_folder(folder: Path) -> dict[str, Any]:
     None if none was recorded.
     """
     found, facts = detect(folder), {}
-    recorded = read_config(folder).files if isinstance(found, Native) else {}
-    for path in sorted(path for path in folder.iterdir() if path.is_file()):
+    paths = {path.name: path for path in sorted(folder.iterdir()) if path.is_file()}
+    expected = {path.name: checksum for path, checksum in read_sums(folder).items()}
+    record = read_config(folder, verify=False) if isinstance(found, Native) else None
+    if record is not None:
+        paths |= {file: record.path(file) for file in record.files}
+        expected = {file: about["sha256"] for file, about in record.files.items()}
+    for file, path in paths.items():
         checksum = sha256(path)
-        expected = recorded.get(path.name, {}).get("sha256")
-        facts[path.name] = {
-            "bytes": path.stat().st_size,
-            "sha256": checksum,
-            "matches": None if expected is None else checksum == expected,
-        }
+        matches = checksum == expected[file].lower() if file in expected else None
+        if record is not None and file == CONFIG:
+            matches = record.is_sealed
+        facts[file] = {"bytes": path.stat().st_size, "sha256": checksum, "matches": matches}
     return {"folder": str(folder), "format": found.name, "files": facts}
 
 

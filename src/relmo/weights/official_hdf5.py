@@ -12,7 +12,10 @@ All numeric rules between the file and the module are here, each in both directi
 
 from __future__ import annotations
 
+import math
+import zlib
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -21,16 +24,25 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from relmo.config import CharCnnConfig, ElmoConfig, LstmConfig, TokenizerName, WordTableConfig
+from relmo.config import (
+    CharCnnConfig,
+    ElmoConfig,
+    LstmConfig,
+    TokenizerName,
+    WordTableConfig,
+    shown,
+)
 from relmo.errors import ConfigError, RelmoError, WeightError
 from relmo.files import make_folder, read_json, replacing, write_json
 from relmo.text.lexicon import Lexicon
+from relmo.weights.checksums import verify_listed, write_sums
 from relmo.weights.tensors import (
     ModelFiles,
     Storage,
-    check_finite,
+    check_memory,
     check_names,
     check_shape,
+    check_values,
     expected_shapes,
 )
 
@@ -54,6 +66,13 @@ CNN_KEYS = (
     "max_characters_per_token",
 )
 
+FILTERS_READ = (1, 2, 3, 32000)
+"""HDF5's numbers of gzip, shuffle, fletcher32 and lzf; others may be plugins of this machine."""
+MAX_EXPANSION = 16
+"""Weights barely shrink when they are compressed; a file that declares more is not a model."""
+ROOM = 64
+"""Bytes for checksums that a chunk may contain beside its values."""
+
 Value = TypeVar("Value")
 
 
@@ -67,12 +86,12 @@ class OfficialHdf5:
         """Whether the folder contains both files."""
         return find_files(folder) is not None
 
-    def read(self, folder: Path) -> ModelFiles:
+    def read(self, folder: Path, *, verify: bool = True) -> ModelFiles:
         """Read and check settings and weights."""
         found = find_files(folder)
         if found is None:
             raise WeightError(f"{folder}: expected {self.needs}")
-        return read_files(*found)
+        return read_files(*found, verify=verify)
 
     def lost(self, model: ModelFiles) -> list[str]:
         """What an official folder has no place for."""
@@ -90,7 +109,7 @@ class OfficialHdf5:
     def write(
         self, folder: Path, model: ModelFiles, shard_bytes: int | None, storage: Storage
     ) -> None:
-        """Write options.json, weights.hdf5 and, for a word table, vocab.txt."""
+        """Write options.json, weights.hdf5, for a word table vocab.txt, and their checksums."""
         if shard_bytes is not None:
             raise ConfigError("only the native format supports shards; omit the shard size")
         if storage != "float32":
@@ -99,6 +118,7 @@ class OfficialHdf5:
         make_folder(folder)
         import h5py
 
+        written = ["options.json", "weights.hdf5"]
         with replacing(folder / "weights.hdf5") as temporary, h5py.File(temporary, "w") as file:
             for dataset in datasets_of(model.config):
                 tensors = [model.tensors[name] for name in dataset.tensors]
@@ -106,7 +126,9 @@ class OfficialHdf5:
         if isinstance(model.config.tokens, WordTableConfig) and model.lexicon is not None:
             with replacing(folder / "vocab.txt") as temporary:
                 model.lexicon.write(temporary)
+            written.append("vocab.txt")
         write_json(folder / "options.json", options)
+        write_sums(folder, written)
 
 
 def find_files(folder: Path) -> tuple[Path, Path] | None:
@@ -121,37 +143,48 @@ def find_files(folder: Path) -> tuple[Path, Path] | None:
     return found[0], found[1]
 
 
-def read_files(options_path: Path, weights_path: Path) -> ModelFiles:
-    """Read a model from its two files, wherever they are."""
-    options = read_json(options_path)
+def read_files(options_path: Path, weights_path: Path, *, verify: bool = True) -> ModelFiles:
+    """Read a model from its two files, wherever they are.
+
+    `verify` compares them with the checksums that SHA256SUMS lists, where there is such a file.
+    """
     try:
-        return _read_checked(options, options_path, weights_path)
+        if verify:
+            verify_listed([options_path, weights_path])
+        options = read_json(options_path)
+        return _read_checked(options, options_path, weights_path, verify)
     except RelmoError:
         raise
-    except (OSError, RuntimeError, KeyError, ValueError, TypeError, AttributeError) as error:
+    except MemoryError as error:
+        raise WeightError(f"{weights_path}: its weights do not fit into memory") from error
+    except (OSError, RuntimeError, LookupError, ValueError, TypeError, AttributeError) as error:
         raise WeightError(
             f"{weights_path}: damaged, or not an ELMo ({type(error).__name__}: {error}); copy or "
             f"download it again"
         ) from error
 
 
-def _read_checked(options: dict[str, Any], options_path: Path, weights_path: Path) -> ModelFiles:
+def _read_checked(
+    options: dict[str, Any], options_path: Path, weights_path: Path, verify: bool
+) -> ModelFiles:
     with _opened(weights_path) as file:
-        names: set[str] = set()
-        file.visititems(lambda name, item: names.add(name) if hasattr(item, "shape") else None)
-        num_words = file["embedding"].shape[0] if "embedding" in names else None
-        config = to_config(options, options_path, names, num_words)
+        shapes = stored_shapes(file, weights_path)
+        num_words = next(iter(shapes["embedding"]), 0) if "embedding" in shapes else None
+        config = to_config(options, options_path, set(shapes), num_words)
         table = datasets_of(config)
-        check_names(names, {dataset.name for dataset in table}, weights_path, HINT)
+        check_names(set(shapes), {dataset.name for dataset in table}, weights_path, HINT)
+        modules = expected_shapes(config)
+        for dataset in table:  # all of them before any is allocated
+            wanted = dataset.rule.shape([tuple(modules[name]) for name in dataset.tensors])
+            check_shape(weights_path, dataset.name, shapes[dataset.name], wanted, HINT)
+        check_memory(weights_path, shapes.values())
         tensors: dict[str, Tensor] = {}
-        shapes = expected_shapes(config)
         for dataset in table:
-            empty = [torch.empty(shapes[name], device="meta") for name in dataset.tensors]
-            wanted = tuple(dataset.rule.to_file(empty).shape)
-            values = _read(file, dataset.name, wanted, weights_path)
+            values = _read(file, dataset.name, weights_path)
             tensors.update(zip(dataset.tensors, dataset.rule.from_file(values), strict=True))
-    lexicon = None if num_words is None else _read_lexicon(weights_path.parent, num_words)
-    return ModelFiles(config, tensors, lexicon)
+    if num_words is None:
+        return ModelFiles(config, tensors)
+    return ModelFiles(config, tensors, _read_lexicon(weights_path.parent, num_words, verify))
 
 
 # --- options.json
@@ -203,9 +236,12 @@ def _cnn_config(
     if count not in (RAW_CHARACTERS, RAW_CHARACTERS + 1):
         raise WeightError(
             f"{path}: n_characters must be 261, or 262 with padding, in the byte scheme; "
-            f"got {count}"
+            f"got {shown(count)}"
         )
-    filters = tuple((int(size), int(n)) for size, n in _get(cnn, "filters", list, path))
+    pairs = _get(cnn, "filters", list, path)
+    if not all(isinstance(pair, list) and [*map(type, pair)] == [int, int] for pair in pairs):
+        raise WeightError(f"{path}: 'filters' must be a list of [width, count], got {shown(pairs)}")
+    filters = tuple((size, count) for size, count in pairs)
     return CharCnnConfig(
         width=width,
         max_characters=cnn.get("max_characters_per_token", 50),
@@ -265,7 +301,7 @@ def _get(values: Mapping[str, Any], key: str, kind: type[Value], path: Path) -> 
     value = values[key]
     if not isinstance(value, kind) or isinstance(value, bool):
         wanted = {int: "an integer", list: "a list"}.get(kind, "an object")
-        raise WeightError(f"{path}: {key!r} must be {wanted}, got {value!r}")
+        raise WeightError(f"{path}: {key!r} must be {wanted}, got {shown(value)}")
     return value
 
 
@@ -278,6 +314,8 @@ class Rule:
 
     from_file: Callable[[Tensor], list[Tensor]]
     to_file: Callable[[list[Tensor]], Tensor]
+    shape: Callable[[list[tuple[int, ...]]], tuple[int, ...]]
+    """Of the dataset, from the shapes of the tensors."""
 
 
 def exchange_gates(x: Tensor) -> Tensor:
@@ -288,19 +326,27 @@ def exchange_gates(x: Tensor) -> Tensor:
     return exchanged
 
 
-SAME = Rule(lambda x: [x], lambda xs: xs[0])
-TRANSPOSED = Rule(lambda x: [x.T.contiguous()], lambda xs: xs[0].T.contiguous())
+SAME = Rule(lambda x: [x], lambda xs: xs[0], lambda sizes: sizes[0])
+TRANSPOSED = Rule(
+    lambda x: [x.T.contiguous()], lambda xs: xs[0].T.contiguous(), lambda sizes: sizes[0][::-1]
+)
 CHARACTERS = Rule(  # (261, E) <-> (262, E)
-    lambda x: [torch.cat([x.new_zeros(1, x.shape[1]), x])], lambda xs: xs[0][1:]
+    lambda x: [torch.cat([x.new_zeros(1, x.shape[1]), x])],
+    lambda xs: xs[0][1:],
+    lambda sizes: (sizes[0][0] - 1, *sizes[0][1:]),
 )
 FILTERS = Rule(  # (1, width, E, n) <-> (n, E, width)
     lambda x: [x[0].permute(2, 1, 0).contiguous()],
     lambda xs: xs[0].permute(2, 1, 0).unsqueeze(0).contiguous(),
+    lambda sizes: (1, *sizes[0][::-1]),
 )
-CELL_BIAS = Rule(lambda x: [exchange_gates(x)], lambda xs: exchange_gates(xs[0]))
+CELL_BIAS = Rule(
+    lambda x: [exchange_gates(x)], lambda xs: exchange_gates(xs[0]), lambda sizes: sizes[0]
+)
 CELL_MATRIX = Rule(  # (2P, 4H) <-> two (4H, P)
     lambda x: [exchange_gates(half.T) for half in x.chunk(2)],
     lambda xs: torch.cat([exchange_gates(x).T for x in xs]).contiguous(),
+    lambda sizes: (sum(columns for _, columns in sizes), sizes[0][0]),
 )
 
 
@@ -349,17 +395,79 @@ def _cnn_datasets(config: CharCnnConfig) -> Iterator[OfficialDataset]:
         yield dataset("CNN_proj/b_proj", "projection.bias")
 
 
-def _read(file: h5py.File, name: str, wanted: tuple[int, ...], path: Path) -> Tensor:
-    dataset = file[name]
-    check_shape(path, name, dataset.shape, wanted, HINT)
+def stored_shapes(file: h5py.File, path: Path) -> dict[str, tuple[int, ...]]:
+    """The shape of each dataset; WeightError unless all of their values are in this file."""
+    import h5py
+
+    found: dict[str, h5py.Dataset] = {}
+
+    def visit(name: str, item: object) -> None:
+        if isinstance(item, h5py.Dataset):
+            _check_dataset(name, item, path)
+            found[name] = item
+
+    file.visititems(visit)  # follows neither soft nor external links
+    stored, declared = path.stat().st_size, sum(each.nbytes for each in found.values())
+    chunk = max((_chunk_bytes(each) for each in found.values()), default=0)
+    if max(declared, chunk) > MAX_EXPANSION * stored:
+        raise WeightError(
+            f"{path}: declares {max(declared, chunk):,} bytes of weights, but the file has "
+            f"{stored:,}; copy or download it again"
+        )
+    return {name: each.shape for name, each in found.items()}
+
+
+def _check_dataset(name: str, dataset: h5py.Dataset, path: Path) -> None:
+    """Raise WeightError unless a dataset has numbers, all of them in this file.
+
+    A dataset may also be kept in other files, or put together from them: then the content of any
+    file of this machine could become weights. Its values may never have been written, or expand
+    without end when they are decompressed.
+    """
+    import h5py
+
+    created = dataset.id.get_create_plist()
+    if created.get_layout() == h5py.h5d.VIRTUAL or created.get_external_count():
+        raise WeightError(
+            f"{path}: {name!r} takes its values from another file, which is never read; copy them "
+            f"into this one"
+        )
     if dataset.dtype.kind != "f":
         raise WeightError(f"{path}: {name!r} must be float32, got {dataset.dtype}")
+    if dataset.shape is None or (dataset.nbytes and not dataset.id.get_storage_size()):
+        raise WeightError(f"{path}: {name!r} has no values; copy or download the file again")
+    filters = [created.get_filter(i)[0] for i in range(created.get_nfilters())]
+    if len(set(filters)) < len(filters) or not set(filters) <= {*FILTERS_READ}:
+        raise WeightError(
+            f"{path}: {name!r} is compressed in a way that relmo does not read; "
+            f"store it without compression or with gzip (h5repack -f NONE)"
+        )
+    if h5py.h5z.FILTER_DEFLATE in filters:
+        _check_gzip(name, dataset, path)
+
+
+def _check_gzip(name: str, dataset: h5py.Dataset, path: Path) -> None:
+    """Raise WeightError if a chunk is longer than declared: HDF5 would decompress all of it."""
+    expected = _chunk_bytes(dataset) + ROOM
+    for i in range(dataset.id.get_num_chunks()):
+        _, content = dataset.id.read_direct_chunk(dataset.id.get_chunk_info(i).chunk_offset)
+        with suppress(zlib.error):  # not compressed, or damaged, as reading will tell
+            if len(zlib.decompressobj().decompress(content, expected + 1)) > expected:
+                raise WeightError(f"{path}: {name!r} has a chunk that is too long; copy it again")
+
+
+def _chunk_bytes(dataset: h5py.Dataset) -> int:
+    """Bytes of memory that one chunk takes; 0 for a dataset without chunks."""
+    return math.prod(dataset.chunks) * dataset.dtype.itemsize if dataset.chunks else 0
+
+
+def _read(file: h5py.File, name: str, path: Path) -> Tensor:
     try:
-        values = dataset[...]
+        values = file[name][...]
     except OSError as error:
         raise WeightError(f"{path}: {name!r} cannot be read ({error}); copy it again") from error
     tensor = torch.from_numpy(np.ascontiguousarray(values, dtype=np.float32))
-    check_finite(path, name, tensor)
+    check_values(path, name, tensor)
     return tensor
 
 
@@ -376,11 +484,13 @@ def _opened(path: Path) -> h5py.File:
         ) from error
 
 
-def _read_lexicon(folder: Path, num_words: int) -> Lexicon:
+def _read_lexicon(folder: Path, num_words: int, verify: bool) -> Lexicon:
     found = sorted(folder.glob("*vocab*.txt"))
     if len(found) != 1:
         raise WeightError(
             f"{folder}: a word table needs its vocabulary, one *vocab*.txt with {num_words} lines; "
             f"found {len(found)} such files"
         )
-    return Lexicon.read(found[0])
+    if verify:
+        verify_listed(found)
+    return Lexicon.read(found[0], num_words)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
@@ -25,21 +25,24 @@ from torch import Tensor
 
 from relmo.config import check_choice
 from relmo.errors import OutputError, WeightError
-from relmo.files import read_json, replacing, write_json
+from relmo.files import is_plain_name, open_regular, read_json, replacing, write_json
 from relmo.kernels.cpu_products import to_int8
-from relmo.weights.tensors import Storage, check_finite, check_names, check_shape
+from relmo.weights.tensors import Storage, check_names, check_shape, check_values
 
 SINGLE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 HEAD_STEM = "lm_head"
 HEAD_SINGLE = "lm_head.safetensors"
 HEAD_SHARD = re.compile(r"lm_head-\d{5}-of-(\d{5})\.safetensors", re.ASCII)
+HEAD_NAMES = ("weight", "bias")
 HEAD_HINT = "is it from the same model? Copy the folder again"
 SCALE = ".scale"
 FLOATS = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
 PICKLE_STARTS = (b"PK\x03\x04", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
 FIXED_BYTES = 64
 """Maximum size of a file's header, without the entries of its tensors."""
+MAX_HEADER_BYTES = 8 * 2**20
+"""Maximum size of a header that is read; that of 10,000 tensors takes one MiB."""
 ENTRY_BYTES = 100
 """Maximum size of a tensor's entry in the header, without its name."""
 
@@ -67,25 +70,35 @@ def write_tensors(
         raise OSError(str(error)) from error
 
 
-def tensor_names(path: Path) -> list[str]:
-    """The names of the tensors in one file."""
+def tensor_shapes(path: Path) -> dict[str, tuple[int, ...]]:
+    """The shape of each tensor in one file, from its header alone."""
     with _opened(path) as file:
-        return list(file.keys())
+        return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
 
 
-def read_tensors(path: Path, names: list[str], storage: Storage) -> dict[str, Tensor]:
-    """The named tensors of one file as float32; 8-bit ones are multiplied by their scales."""
+def read_tensors(
+    path: Path, wanted: Mapping[str, tuple[int, ...]], storage: Storage, hint: str
+) -> dict[str, Tensor]:
+    """Tensors of one file, by name and shape, as float32; 8-bit ones multiplied by their scales."""
     with _opened(path) as file:
-        missing = set(names) - set(file.keys())
+        names = set(file.keys())
+        missing = wanted.keys() - names
         if missing:
             raise WeightError(f"{path}: lacks {min(missing)!r}, which should be here by the index")
-        found = {name: file.get_tensor(name) for name in names}
+        for name, shape in wanted.items():  # before anything is allocated
+            check_shape(path, name, file.get_slice(name).get_shape(), shape, hint)
+        scales = [n + SCALE for n in wanted if n + SCALE in names] if storage == "int8" else []
+        found = {name: file.get_tensor(name) for name in [*wanted, *scales]}
     for name, tensor in found.items():
         if tensor.dtype not in FLOATS and not (storage == "int8" and tensor.dtype == torch.int8):
             raise WeightError(f"{path}: {name!r} must be float32, got {tensor.dtype}")
     if storage == "int8":
-        return unpack_int8(found, path)
-    return {name: tensor.to(torch.float32) for name, tensor in found.items()}
+        tensors = unpack_int8(found, path)
+    else:
+        tensors = {name: tensor.to(torch.float32) for name, tensor in found.items()}
+    for name, tensor in tensors.items():
+        check_values(path, name, tensor)
+    return tensors
 
 
 def bytes_in_file(tensors: Mapping[str, Tensor]) -> int:
@@ -94,17 +107,26 @@ def bytes_in_file(tensors: Mapping[str, Tensor]) -> int:
 
 
 def _opened(path: Path) -> Any:  # noqa: ANN401 - safetensors has no type for it
-    with path.open("rb") as file:
-        start = file.read(9)
+    try:
+        with open_regular(path) as file:
+            start = file.read(9)
+    except OSError as error:
+        raise WeightError(f"{path}: cannot be read ({error.strerror}); copy it again") from error
     is_safe = start[8:] == b"{"  # after the header's length, which may look like a pickle's start
     if start.startswith(PICKLE_STARTS) and not is_safe:
         raise WeightError(
             f"{path}: this is a pickle (torch.save), which can run code and is never loaded; "
             f"write the tensors with safetensors.torch.save_file instead"
         )
+    header = int.from_bytes(start[:8], "little")
+    if header > MAX_HEADER_BYTES:
+        raise WeightError(
+            f"{path}: not a safetensors file of a model: its header says that it takes "
+            f"{header:,} bytes, expected at most {MAX_HEADER_BYTES:,}; copy or download it again"
+        )
     try:
         return safe_open(path, framework="pt")
-    except SafetensorError as error:
+    except (SafetensorError, OSError) as error:
         raise WeightError(
             f"{path}: not a complete safetensors file ({error}); copy or download it again"
         ) from error
@@ -196,18 +218,17 @@ def plan_shards(tensors: dict[str, Tensor], shard_bytes: int | None) -> list[lis
     return groups
 
 
-def tensor_files(folder: Path, recorded: Mapping[str, Any]) -> dict[str, str]:
-    """Tensor -> the file that contains it: as config.json records, or else by what exists."""
-    if SINGLE in recorded if recorded else (folder / SINGLE).is_file():
-        return dict.fromkeys(tensor_names(folder / SINGLE), SINGLE)
-    weight_map = read_json(folder / INDEX).get("weight_map")
+def tensor_files(place: Callable[[str], Path], is_single: bool) -> dict[str, str]:
+    """Tensor -> the name of the file that contains it; `place` gives the path of a file."""
+    if is_single:
+        return dict.fromkeys(tensor_shapes(place(SINGLE)), SINGLE)
+    index = place(INDEX)
+    weight_map = read_json(index).get("weight_map")
     if not isinstance(weight_map, dict):
-        raise WeightError(f"{folder / INDEX}: lacks 'weight_map', which names each tensor's shard")
-    for shard in sorted(set(weight_map.values()), key=str):
-        if not isinstance(shard, str) or Path(shard).name != shard:
-            raise WeightError(f"{folder / INDEX}: shards must be plain file names in this folder")
-        if not (folder / shard).is_file():
-            raise WeightError(f"{folder / INDEX}: names {shard!r}, which is missing; copy it too")
+        raise WeightError(f"{index}: lacks 'weight_map', which names each tensor's shard")
+    for shard in weight_map.values():
+        if not is_plain_name(shard):
+            raise WeightError(f"{index}: shards must be plain file names in this folder")
     return weight_map
 
 
@@ -234,7 +255,7 @@ def write_head(
     return names
 
 
-def head_files(recorded: Iterable[str], folder: Path) -> list[str]:
+def head_files(recorded: Iterable[str], config_path: Path) -> list[str]:
     """The softmax's files in row order; none for a model without one.
 
     Raises WeightError unless it is one file, or a complete set of shards.
@@ -248,34 +269,29 @@ def head_files(recorded: Iterable[str], folder: Path) -> list[str]:
     if differing:
         what = "lack" if differing[0] in wanted else "have the unexpected"
         raise WeightError(
-            f"{folder / 'config.json'}: the recorded shards of the softmax {what} "
+            f"{config_path}: the recorded shards of the softmax {what} "
             f"{differing[0]!r}; copy the folder again"
         )
     return wanted
 
 
-def read_head(
-    folder: Path, files: list[str], storage: Storage, shape: tuple[int, int]
-) -> dict[str, Tensor]:
-    """The softmax: `weight` of this shape, (V, P), and `bias` (V,)."""
-    parts = [_read_part(folder / file, storage, shape[1]) for file in files]
-    if len(parts) == 1:
-        head = parts[0]
-    else:
-        head = {name: torch.cat([part[name] for part in parts]) for name in ("weight", "bias")}
-    where = folder / (files[0] if len(files) == 1 else f"{HEAD_STEM}-*")
+def read_head(paths: Sequence[Path], storage: Storage, shape: tuple[int, int]) -> dict[str, Tensor]:
+    """The softmax: `weight` of this shape, (V, P), and `bias` (V,), from its files in order."""
+    parts = [_read_part(path, storage, shape[1]) for path in paths]
+    head = parts[0]
+    if len(parts) > 1:
+        head = {name: torch.cat([part[name] for part in parts]) for name in HEAD_NAMES}
+    where = paths[0] if len(paths) == 1 else paths[0].with_name(f"{HEAD_STEM}-*")
     check_shape(where, "weight", head["weight"].shape, shape, "is vocab.txt from the same model?")
     return head
 
 
 def _read_part(path: Path, storage: Storage, width: int) -> dict[str, Tensor]:
-    part = read_tensors(path, tensor_names(path), storage)
-    check_names(set(part), {"weight", "bias"}, path, HEAD_HINT)
-    rows = len(part["weight"]) if part["weight"].ndim else 0
-    for name, wanted in (("weight", (rows, width)), ("bias", (rows,))):
-        check_shape(path, name, part[name].shape, wanted, HEAD_HINT)
-        check_finite(path, name, part[name])
-    return part
+    shapes = tensor_shapes(path)
+    scales = {"weight" + SCALE} if storage == "int8" else set()
+    check_names(shapes.keys() - scales, {*HEAD_NAMES}, path, HEAD_HINT)
+    rows = next(iter(shapes["weight"]), 0)
+    return read_tensors(path, {"weight": (rows, width), "bias": (rows,)}, storage, HEAD_HINT)
 
 
 def _rows_per_file(tensors: dict[str, Tensor], shard_bytes: int) -> int:

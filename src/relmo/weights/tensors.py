@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import math
+import os
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
@@ -23,6 +25,8 @@ START_NAMES = {
 """Start state: module name -> file name; all other names are those of the module tree."""
 Storage = Literal["float32", "int8"]
 """How matrices are stored; vectors are always float32."""
+MAX_WEIGHT = 1e6
+"""No trained weight comes near it; a flipped bit of an exponent goes far beyond."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +64,8 @@ class ModelFormat(Protocol):
     def detect(self, folder: Path) -> bool:
         """Whether the folder contains a model in this format."""
 
-    def read(self, folder: Path) -> ModelFiles:
-        """Read and check it."""
+    def read(self, folder: Path, *, verify: bool = True) -> ModelFiles:
+        """Read and check it; `verify` compares its files with their recorded checksums."""
 
     def write(
         self, folder: Path, model: ModelFiles, shard_bytes: int | None, storage: Storage
@@ -97,17 +101,37 @@ def check_shape(
         )
 
 
-def check_finite(path: Path, name: str, tensor: Tensor) -> None:
-    """Raise WeightError if the tensor contains NaN or infinity."""
-    # One pass without a temporary: a finite sum has finite terms. (It may also overflow.)
-    if torch.isfinite(tensor.sum()):
+def check_values(path: Path, name: str, tensor: Tensor) -> None:
+    """Raise WeightError if the tensor contains NaN, infinity or a value beyond MAX_WEIGHT."""
+    if not tensor.numel():
+        return
+    least, most = tensor.aminmax()  # one pass without a temporary; both are NaN if any value is
+    if least >= -MAX_WEIGHT and most <= MAX_WEIGHT:
         return
     bad = int((~torch.isfinite(tensor)).sum())
-    if bad:
+    what = f"{bad} values that are NaN or infinite" if bad else f"values beyond ±{MAX_WEIGHT:g}"
+    raise WeightError(
+        f"{path}: {name!r} contains {what}; "
+        f"the file is damaged or training diverged: use an earlier copy"
+    )
+
+
+def check_memory(path: Path, shapes: Iterable[tuple[int, ...]]) -> None:
+    """Raise WeightError if float32 tensors of these shapes are larger than the machine's memory."""
+    needed = 4 * sum(map(math.prod, shapes))
+    if needed > (memory := total_memory()):
         raise WeightError(
-            f"{path}: {name!r} contains {bad} values that are NaN or infinite; "
-            f"the file is damaged or training diverged: use an earlier copy"
+            f"{path}: its weights take {needed / 1e9:,.1f} GB in memory, this machine has "
+            f"{memory / 1e9:,.1f} GB; use a smaller model or a larger machine"
         )
+
+
+def total_memory() -> float:
+    """Bytes of memory of this machine; infinity where the system does not tell."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return math.inf
 
 
 def tensors_of(bilm: BiLM) -> Iterator[tuple[str, Tensor]]:

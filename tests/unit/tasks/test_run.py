@@ -322,6 +322,21 @@ def test_a_folder_that_is_no_run_says_so(tmp_path, baseline):
         load_task(tmp_path / "run", device="cpu")
 
 
+@pytest.mark.parametrize("value", [10**6, 10**9, 2**70])
+@pytest.mark.parametrize("key", ["num_layers", "cell_width", "static_width"])
+def test_sizes_that_no_weight_has_are_refused_before_anything_is_built(
+    baseline, tmp_path, key, value
+):
+    shutil.copytree(baseline, tmp_path / "run")
+    path = tmp_path / "run" / "task.json"
+    card = json.loads(path.read_text())
+    home = card if key == "static_width" else card["recipe"]["model"]
+    home[key] = value
+    path.write_text(json.dumps(card))
+    with pytest.raises((ConfigError, WeightError), match=f"{key} (is|must be)"):
+        load_task(tmp_path / "run", device="cpu")
+
+
 # ── stopped and resumed ─────────────────────────────────────────────────────────────────────
 
 

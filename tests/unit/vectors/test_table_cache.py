@@ -1,5 +1,6 @@
 """Tables that are computed once: whole or not there at all, by one process at a time."""
 
+import json
 import threading
 
 import numpy as np
@@ -66,9 +67,26 @@ def test_the_key_depends_on_the_model_and_on_each_item():
     assert table_key("one", iter(["a", "b"])) == table_key("one", ["a", "b"])
 
 
+def forget(meta, *keys):
+    values = json.loads(meta.read_text())
+    meta.write_text(json.dumps({key: values[key] for key in values if key not in keys}))
+
+
+def test_a_table_of_an_earlier_release_is_used(tmp_path):
+    compute = Compute()
+    open_table(tmp_path, compute)
+    forget(tmp_path / KEY / "meta.json", "seal", "sha256")
+    assert np.array_equal(open_table(tmp_path, compute)[0], TABLE)
+    assert compute.calls == 1
+
+
 @pytest.mark.parametrize(
-    "damage", ["cut", "longer", "no table", "no meta", "torn meta", "empty", "other shape"]
-)
+    "damage",
+    [
+        "cut", "longer", "no table", "no meta", "torn meta", "empty", "other shape", "flipped bit",
+        "flipped bit of the header", "other facts", "no seal", "no sha256",
+    ],
+)  # fmt: skip
 def test_a_damaged_table_is_computed_again(tmp_path, damage):
     compute = Compute()
     open_table(tmp_path, compute)
@@ -83,6 +101,14 @@ def test_a_damaged_table_is_computed_again(tmp_path, damage):
         meta.unlink()
     if damage == "torn meta":
         meta.write_text(meta.read_text()[:20])
+    if damage.startswith("flipped bit"):
+        raw = bytearray(table.read_bytes())
+        raw[20 if damage.endswith("header") else -7] ^= 4
+        table.write_bytes(raw)
+    if damage == "other facts":
+        meta.write_text(meta.read_text().replace('"seconds": ', '"seconds": 9'))
+    if damage.startswith("no s"):
+        forget(meta, damage.removeprefix("no "))
     if damage == "other shape":
         meta.write_text(meta.read_text().replace("5", "4", 1))
     assert np.array_equal(open_table(tmp_path, compute)[0], TABLE)

@@ -142,11 +142,16 @@ def test_a_truncated_safetensors_file(native):
         Elmo.from_pretrained(native)
 
 
+def edit(folder, **changes):
+    """Edit config.json on purpose: without the checksum of its old content."""
+    values = json.loads((folder / "config.json").read_text())
+    values.pop("seal", None)
+    (folder / "config.json").write_text(json.dumps({**values, **changes}))
+
+
 def forget_files(folder):
     """As a config.json written by hand: nothing recorded of the other files."""
-    values = json.loads((folder / "config.json").read_text())
-    values["files"] = {}
-    (folder / "config.json").write_text(json.dumps(values))
+    edit(folder, files={})
 
 
 def rewrite(folder, edit):
@@ -195,17 +200,14 @@ def test_a_torch_save_where_safetensors_is_expected(native):
 
 def test_settings_of_another_native_model(native):
     values = json.loads((native / "config.json").read_text())
-    values["lstm"]["cell_width"] = 48
-    (native / "config.json").write_text(json.dumps(values))
+    edit(native, lstm={**values["lstm"], "cell_width": 48})
     with pytest.raises(WeightError, match=r"is config.json from the same model"):
         Elmo.from_pretrained(native)
 
 
 @pytest.mark.parametrize("files", [None, [], {"model.safetensors": {}}])
 def test_settings_with_a_broken_record_of_files(native, files):
-    values = json.loads((native / "config.json").read_text())
-    values["files"] = files
-    (native / "config.json").write_text(json.dumps(values))
+    edit(native, files=files)
     with pytest.raises(WeightError, match="'files' must give bytes and sha256"):
         Elmo.from_pretrained(native)
 

@@ -24,6 +24,10 @@ def same_vectors(one: Elmo, two: Elmo) -> bool:
     return all(np.array_equal(a, b) for a, b in pairs)
 
 
+def content(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
 def test_a_model_comes_back_as_it_was(tiny, tmp_path):
     tiny.save_pretrained(tmp_path / "model")
     found = Elmo.from_pretrained(tmp_path / "model")
@@ -157,6 +161,12 @@ def test_a_crash_on_the_way_leaves_the_new_model_whole(tiny, tmp_path, monkeypat
     with pytest.raises(KeyboardInterrupt):
         other.save_pretrained(tmp_path / "m", shard_bytes=9000)
     monkeypatch.undo()
+    before = content(tmp_path)
+    found = Elmo.from_pretrained(tmp_path / "m")
+    assert same_vectors(found, other)
+    assert describe_model(tmp_path / "m")["parameters"] > 0
+    assert content(tmp_path) == before  # reading does not write
+    found.save_pretrained(tmp_path / "m", shard_bytes=9000)
     assert same_vectors(Elmo.from_pretrained(tmp_path / "m"), other)
     names = {path.name for path in (tmp_path / "m").iterdir()}
     assert names == {*SAVED, *json.loads((tmp_path / "m/config.json").read_text())["files"]}
@@ -213,6 +223,15 @@ def test_stale_weights_beside_recorded_shards_are_not_read(tiny, tmp_path):
     stale = (tmp_path / "old" / "model.safetensors").read_bytes()
     (tmp_path / "m" / "model.safetensors").write_bytes(stale)
     assert same_vectors(Elmo.from_pretrained(tmp_path / "m"), tiny)
+
+
+def test_a_folder_of_links_loads(tiny, tmp_path):
+    """As huggingface_hub keeps its files."""
+    tiny.save_pretrained(tmp_path / "blobs")
+    (tmp_path / "snapshot").mkdir()
+    for path in (tmp_path / "blobs").iterdir():
+        (tmp_path / "snapshot" / path.name).symlink_to(Path("../blobs") / path.name)
+    assert same_vectors(Elmo.from_pretrained(tmp_path / "snapshot"), tiny)
 
 
 def test_converting_can_make_shards(official, tmp_path):

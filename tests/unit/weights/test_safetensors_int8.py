@@ -9,6 +9,7 @@ from safetensors.torch import load_file, save_file
 
 from relmo import Elmo
 from relmo.errors import WeightError
+from relmo.files import sha256
 from relmo.nn.bilm import BiLM, initialize
 from relmo.text.lexicon import Lexicon
 from relmo.weights.find import describe_model
@@ -45,7 +46,9 @@ def change(folder, file, change_tensors):
     change_tensors(tensors)
     save_file(tensors, folder / file)
     config = json.loads((folder / "config.json").read_text())
-    config["files"][file]["bytes"] = (folder / file).stat().st_size
+    facts = {"bytes": (folder / file).stat().st_size, "sha256": sha256(folder / file)}
+    config["files"][file] = facts
+    config.pop("seal")
     (folder / "config.json").write_text(json.dumps(config))
 
 
@@ -194,6 +197,7 @@ def test_a_softmax_that_does_not_fit_is_named(elmo, tmp_path):
 def test_another_storage_is_never_misread(elmo, tmp_path, storage, message):
     write(elmo, tmp_path)
     config = json.loads((tmp_path / "config.json").read_text())
+    config.pop("seal")
     (tmp_path / "config.json").write_text(json.dumps({**config, "storage": storage}))
     with pytest.raises(WeightError, match=message):
         Elmo.from_pretrained(tmp_path)

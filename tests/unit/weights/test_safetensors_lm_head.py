@@ -9,6 +9,7 @@ from safetensors.torch import load_file, save_file
 
 from relmo import Elmo
 from relmo.errors import ConfigError, OutputError, WeightError
+from relmo.files import sha256
 from relmo.nn.bilm import BiLM, initialize
 from relmo.text.lexicon import Lexicon
 from relmo.weights.find import convert_model, describe_model, read_model
@@ -156,6 +157,7 @@ def folder(elmo, tmp_path):
 def change_record(folder, change):
     config = json.loads((folder / "config.json").read_text())
     change(config["files"])
+    config.pop("seal")
     (folder / "config.json").write_text(json.dumps(config))
 
 
@@ -164,8 +166,8 @@ def change(folder, file, change_tensors):
     tensors = load_file(folder / file)
     change_tensors(tensors)
     save_file(tensors, folder / file)
-    size = (folder / file).stat().st_size
-    change_record(folder, lambda files: files[file].update(bytes=size))
+    facts = {"bytes": (folder / file).stat().st_size, "sha256": sha256(folder / file)}
+    change_record(folder, lambda files: files[file].update(facts))
 
 
 def test_a_missing_shard_is_named(folder):
@@ -194,7 +196,7 @@ def test_a_missing_shard_is_named(folder):
 def test_a_record_of_shards_that_do_not_belong_together_is_named(tmp_path, names, message):
     wanted = "config.json: the recorded shards of the softmax " + re.escape(message)
     with pytest.raises(WeightError, match=wanted):
-        head_files(names, tmp_path)
+        head_files(names, tmp_path / "config.json")
 
 
 def test_a_shard_that_was_left_out_of_the_record_is_named(folder):
@@ -240,5 +242,7 @@ def test_an_odd_shard_is_named_when_the_softmax_is_read(folder, damage, message)
 def test_a_shard_that_is_no_safetensors_file_is_named(folder):
     path = folder / "lm_head-00001-of-00002.safetensors"
     path.write_bytes(b"\xff" * path.stat().st_size)
-    with pytest.raises(WeightError, match="00001-of-00002.safetensors: not a complete"):
+    with pytest.raises(WeightError, match="00001-of-00002.safetensors: damaged or changed"):
         read_model(folder).lm_head()
+    with pytest.raises(WeightError, match="00001-of-00002.safetensors: not a .*safetensors file"):
+        read_model(folder, verify=False).lm_head()

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, embedding
 
-from relmo.config import Count, DropoutRate, NonNegative, Positive, Settings
+from relmo.config import Count, Depth, DropoutRate, NonNegative, Positive, Settings
 from relmo.errors import ConfigError
 from relmo.nn.blocks.encoder import RecurrentEncoder
 from relmo.nn.blocks.spans import SpanLayer, best_spans, heads_of, spans_within
@@ -38,7 +38,7 @@ class CorefSettings(Settings):
     """Settings of the model."""
 
     cell_width: Count = 200
-    num_layers: Count = 1
+    num_layers: Depth = 1
     dropout: DropoutRate = 0.4
     """Before each layer of the encoder, and after it."""
     hidden_width: Count = 150

@@ -8,6 +8,7 @@
     train.u32      ids of all sentences, each between <S> and </S>, document after document
     train.docs     offset of each document, and the end
     held_out.*     the same for documents held out from training
+    SHA256SUMS     checksums of these files, verified when the cache is opened
     meta.json      settings and checksums of the text; the folder is named by their hash
 
 Documents are held out by a hash of their text and a seed, so a document is in the same part in
@@ -36,15 +37,17 @@ from numpy.typing import NDArray
 
 from relmo.config import Fraction, Settings, TokenizerName
 from relmo.errors import RelmoError, TextError
-from relmo.files import explain, locked, make_folder, replacing_folder, sha256
+from relmo.files import explain, locked, make_folder, read_json, replacing_folder, sha256
 from relmo.progress import progress, working
 from relmo.text.characters import BEGIN_SENTENCE, END_SENTENCE
 from relmo.text.documents import read_documents
 from relmo.text.lexicon import UNKNOWN, Lexicon
 from relmo.text.sentences import split_sentences
 from relmo.text.tokenize import make_tokenizer
+from relmo.weights.checksums import verify_listed, write_sums
 
 VERSION = 2
+FILES = ("words.txt", "counts.u64", "train.u32", "train.docs", "held_out.u32", "held_out.docs")
 SPECIAL = (BEGIN_SENTENCE, END_SENTENCE, UNKNOWN)
 """Ids 0, 1, 2."""
 BOUNDARIES = frozenset((BEGIN_SENTENCE, END_SENTENCE))
@@ -90,7 +93,8 @@ class TokenCache:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.meta = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
+        verify_listed((folder / name for name in FILES), f"delete {folder}: it will be built again")
+        self.meta = read_json(folder / "meta.json")
         self.words = (folder / "words.txt").read_bytes().decode("utf-8").split("\n")[:-1]
         self.counts = np.fromfile(folder / "counts.u64", dtype=np.uint64)
         self.train = _open_part(folder, "train")
@@ -288,6 +292,7 @@ class _Writer:
             _renumber(self.folder / f"{side}.u32", new_id)
             ends = np.cumsum(np.frombuffer(lengths, dtype=np.int64))
             _append(self.folder / f"{side}.docs", np.concatenate([[0], ends]).astype(np.int64))
+        write_sums(self.folder, FILES)
 
 
 def _append(path: Path, values: NDArray[np.generic]) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from relmo.config import Count, CountOrZero, DropoutRate, Settings
+from relmo.config import Count, CountOrZero, Depth, DropoutRate, Settings
 from relmo.nn.blocks.crf import Crf
 from relmo.nn.blocks.encoder import RecurrentEncoder
 from relmo.tasks.chunk_tags import transitions_allowed
@@ -23,7 +23,7 @@ class NerSettings(Settings):
     """Settings of the tagger."""
 
     cell_width: Count = 200
-    num_layers: Count = 2
+    num_layers: Depth = 2
     dropout: DropoutRate = 0.5
     """Before each layer and before the tags, the same features at all tokens of a sentence."""
     hidden_width: CountOrZero = 0

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from relmo.config import Count, DropoutRate, Settings
+from relmo.config import Count, Depth, DropoutRate, Settings
 from relmo.kernels.device import to_device
 from relmo.nn.blocks.crf import viterbi
 from relmo.nn.blocks.encoder import (
@@ -37,7 +37,7 @@ class SrlSettings(Settings):
     """Settings of the tagger."""
 
     cell_width: Count = 300
-    num_layers: Count = 8
+    num_layers: Depth = 8
     dropout: DropoutRate = 0.1
     """After each layer, the same features at all tokens of a sentence."""
     mark_width: Count = 100

@@ -17,7 +17,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-from relmo.config import Count, CountOrZero, DropoutRate, Settings
+from relmo.config import Count, CountOrZero, Depth, DropoutRate, Settings
 from relmo.nn.blocks.attention import (
     AttentivePool,
     align,
@@ -43,7 +43,7 @@ class SstSettings(Settings):
     dropout: DropoutRate = 0.2
     """Before each biLSTM, drawn for each token: features that a whole text loses at once hide what
     distinguishes it from other texts."""
-    maxout_layers: Count = 2
+    maxout_layers: Depth = 2
     pieces: Count = 4
     """Linear maps of which a maxout layer takes the maximum."""
     reduction: Count = 4

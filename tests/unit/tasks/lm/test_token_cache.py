@@ -9,7 +9,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from relmo.errors import ConfigError, OutputError, TextError
+from relmo.errors import ConfigError, OutputError, TextError, WeightError
 from relmo.tasks.lm import token_cache
 from relmo.tasks.lm.token_cache import SPECIAL, CacheSettings, TokenCache, open_cache
 from relmo.text.sentences import split_sentences
@@ -225,6 +225,20 @@ def test_what_an_interrupted_build_left_is_made_anew(tmp_path):
     (temporary / "train.u32").write_bytes(b"old ids that must not stay")
     assert contents(build(tmp_path, TEXT).folder) == wanted
     assert [path.name for path in folder.parent.iterdir()] == [folder.name]
+
+
+@pytest.mark.parametrize("name", [*token_cache.FILES, "meta.json"])
+def test_a_damaged_file_is_named(tmp_path, name):
+    path = build(tmp_path, TEXT * 20, CacheSettings(held_out=0.3)).folder / name
+    path.write_bytes(b"\x01" + path.read_bytes()[1:])
+    with pytest.raises(WeightError, match=f"{name}: (damaged .* delete .*tokens-|not valid JSON)"):
+        build(tmp_path, TEXT * 20, CacheSettings(held_out=0.3))
+
+
+def test_a_cache_of_an_earlier_release_is_used(tmp_path):
+    before = build(tmp_path, TEXT)
+    (before.folder / "SHA256SUMS").unlink()
+    assert build(tmp_path, TEXT).words == before.words
 
 
 def test_a_build_that_fails_leaves_nothing(tmp_path):
