@@ -12,6 +12,7 @@ was found, with which versions, on which hardware, from which commit.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import platform
 import subprocess
