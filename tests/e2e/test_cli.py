@@ -181,7 +181,7 @@ def test_convert_and_info(run, model, tmp_path):
     assert json.loads(found.stdout)["target_format"] == "hdf5"
     facts = json.loads(run("info", tmp_path / "official", "--json").stdout)
     assert (facts["format"], facts["layers"], facts["width"]) == ("hdf5", 3, 16)
-    assert set(facts["files"]) == {"options.json", "weights.hdf5"}
+    assert set(facts["files"]) == {"options.json", "weights.hdf5", "SHA256SUMS"}
     lines = run("info", model).stdout.decode()
     assert "parameters" in lines
     assert "licence" in lines
