@@ -17,8 +17,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 import numpy as np
 
 from relmo.errors import ConfigError, need_extra
-from relmo.search.documents import MetaValue
-from relmo.search.filters import Conditions, to_sql
+from relmo.search.filters import Condition, Conditions, to_sql
 from relmo.search.lexical import K1, B
 from relmo.search.store import Entry, Scored, Store, rank, without_password
 from relmo.types import Vectors
@@ -224,11 +223,13 @@ def split_address(address: str) -> tuple[str, str]:
     return urlunsplit(parts._replace(query=urlencode(options))), f"relmo_{name}"
 
 
-def _compare(key: str, operator: str, value: MetaValue) -> tuple[str, list[Any]]:
-    """One comparison with the JSON in `documents.meta`, as SQL with its parameters."""
+def _compare(condition: Condition) -> tuple[str, list[Any]]:
+    """One condition on the JSON in `documents.meta`, as SQL with its parameters."""
+    key, operator, values = condition.key, condition.operator, condition.values
     if operator in ("=", "!="):
-        claim = "NOT meta @> ?::jsonb" if operator == "!=" else "meta @> ?::jsonb"
-        return claim, [json.dumps({key: value})]
+        claim = "NOT meta @> ANY(?::jsonb[])" if operator == "!=" else "meta @> ANY(?::jsonb[])"
+        return claim, [[json.dumps({key: value}) for value in values]]
+    (value,) = values
     if isinstance(value, str):
         kind, left = "string", 'meta ->> ? COLLATE "C"'
     else:

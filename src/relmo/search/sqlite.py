@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import groupby
@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from relmo.errors import ConfigError, OutputError
 from relmo.search.documents import MetaValue
-from relmo.search.filters import Conditions, to_sql
+from relmo.search.filters import Condition, Conditions, to_sql, value_kind
 from relmo.search.lexical import bm25
 from relmo.search.store import Entry, Scored, Store, rank
 from relmo.types import Vectors
@@ -259,18 +259,35 @@ class SqliteStore(Store):
         return self._rows
 
 
-def _compare(key: str, operator: str, value: MetaValue) -> tuple[str, list[Any]]:
-    """One comparison with the JSON in `documents.meta`, as SQL with its parameters."""
-    path = f'$."{key}"'
-    if operator == "!=":
-        equal, values = _compare(key, "=", value)
-        return f"NOT coalesce({equal}, 0)", values
-    if isinstance(value, bool | None):
-        kind = "null" if value is None else str(value).lower()
-        return f"json_type(meta, ?) = '{kind}'", [path]
-    kinds = "'text'" if isinstance(value, str) else "'integer', 'real'"
-    clause = f"json_type(meta, ?) IN ({kinds}) AND json_extract(meta, ?) {operator} ?"
-    return clause, [path, path, value]
+def _compare(condition: Condition) -> tuple[str, list[Any]]:
+    """One condition on the JSON in `documents.meta`, as SQL with its parameters.
+
+    Keys are compared as decoded values: a path such as `$."key"` has escapes of its own, which not
+    every version of SQLite reads as they are written.
+    """
+    is_equality = condition.operator in ("=", "!=")
+    claims, bound = [], [condition.key]
+    for kind, values in _by_kind(condition.values).items():
+        if kind not in ("text", "number"):
+            claims.append(f"each.type = '{kind}'")
+            continue
+        types = "('text')" if kind == "text" else "('integer', 'real')"
+        # a real is bound as text, so that SQLite rounds it as it rounds the stored one
+        marks = ["CAST(? AS REAL)" if isinstance(value, float) else "?" for value in values]
+        claim = f"IN ({', '.join(marks)})" if is_equality else f"{condition.operator} {marks[0]}"
+        claims.append(f"(each.type IN {types} AND each.value {claim})")
+        bound += [repr(value) if isinstance(value, float) else value for value in values]
+    prefix = "NOT " if condition.operator == "!=" else ""
+    clause = f"""{prefix}EXISTS (SELECT 1 FROM json_each(meta) AS each
+                 WHERE each.key = ? AND ({" OR ".join(claims) or "false"}))"""
+    return clause, bound
+
+
+def _by_kind(values: Iterable[MetaValue]) -> dict[str, list[MetaValue]]:
+    kinds: dict[str, list[MetaValue]] = {}
+    for value in values:
+        kinds.setdefault(value_kind(value), []).append(value)
+    return kinds
 
 
 # ── segments ─────────────────────────────────────────────────────────────────────────────────────
