@@ -2,6 +2,7 @@
 
 import itertools
 import operator as op
+import os
 
 import numpy as np
 import pytest
@@ -62,16 +63,39 @@ def test_a_new_store_can_be_discarded_until_its_header_is_written(where):
     old.close()
 
 
-def test_of_two_processes_that_create_an_index_the_second_gets_an_error(where):
-    first, second = open_store(where, create=True), open_store(where, create=True)
-    assert first.read_header() is second.read_header() is None
+def test_of_two_that_create_an_index_the_second_is_refused_and_deletes_nothing(where):
+    first = open_store(where, create=True)
+    with pytest.raises(OutputError, match=f"process {os.getpid()} on .* is writing this index"):
+        open_store(where, create=True)
     first.write_header("{}", b"a")
-    with pytest.raises(OutputError, match="another process has just created this index"):
-        second.write_header("{}", b"b")
-    second.discard()
-    second.close()
-    assert first.read_header() == ("{}", b"a")
+    first.replace([entry("a", ["river"])])
+    with pytest.raises(OutputError, match="is writing this index"):
+        open_store(where, create=True)
+    reader = open_store(where, create=False)
+    with pytest.raises(OutputError, match="is writing this index"):
+        reader.lock()
+    assert reader.counts() == IndexCounts(1, 1)
+    reader.close()
     first.close()
+    second = open_store(where, create=True)
+    assert second.read_header() == ("{}", b"a")
+    second.unlock()
+    third = open_store(where, create=True)
+    third.close()
+    second.discard()
+    assert second.counts() == IndexCounts(1, 1)
+    second.close()
+
+
+def test_what_a_crash_left_without_a_header_is_taken_over(where):
+    crashed = open_store(where, create=True)
+    crashed.unlock()
+    again = open_store(where, create=True)
+    again.discard()
+    again.close()
+    with pytest.raises(ConfigError, match="relmo index"):
+        open_store(where, create=False)
+    crashed.close()
 
 
 def test_the_keys_that_filters_can_ask_for(store):

@@ -118,6 +118,7 @@ def _opened(where: str | Path, *, create: bool) -> Iterator[tuple[Store, SyncRep
     start, report = time.monotonic(), SyncReport()
     store = open_store(where, create=create)
     with store.closed_on_error():
+        store.lock()
         yield store, report
         store.optimize()
         report.passages = store.counts().passages
