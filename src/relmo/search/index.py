@@ -187,11 +187,15 @@ class SemanticIndex:
     def _embed(self, batch: list[tuple[Document, list[Passage]]]) -> list[Entry]:
         """Documents with their passages, ready for the store."""
         texts = [[passage.text for passage in passages] for _, passages in batch]
-        vectors = self.encoder.encode([text for own in texts for text in own])  # (N, D)
-        parts = np.split(vectors, np.cumsum([len(own) for own in texts])[:-1])
+        every = [text for own in texts for text in own]
+        parts = range(0, max(1, len(every)), BATCH_PASSAGES)  # of a document that is a long book
+        vectors = np.concatenate(
+            [self.encoder.encode(every[first : first + BATCH_PASSAGES]) for first in parts]
+        )  # (N, D)
+        split = np.split(vectors, np.cumsum([len(own) for own in texts])[:-1])
         return [
             Entry(document, passages, own, [self.analyze(text) for text in written])
-            for (document, passages), own, written in zip(batch, parts, texts, strict=True)
+            for (document, passages), own, written in zip(batch, split, texts, strict=True)
         ]
 
     # ── searching ───────────────────────────────────────────────────────────────────────────

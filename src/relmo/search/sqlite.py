@@ -17,6 +17,7 @@ A checksum of the file is verified on opening (`sqlite_file.py`).
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -99,7 +100,7 @@ class SqliteStore(Store):
         self._read_only: tuple[int, int] | None = None
         """What the file looked like when it was opened as one that nobody changes."""
         self._raw: RawFile | None = None
-        self._writer = WriterLock(self.path)
+        self._writer = WriterLock(Path(os.path.realpath(self.path)))
         try:
             if create:
                 self.lock()  # before SQLite creates the file
