@@ -144,10 +144,11 @@ class SqliteStore(Store):
             if error.sqlite_errorcode != sqlite3.SQLITE_NOTADB or is_ours:
                 raise
             raise foreign from error
+        if mark == APPLICATION_ID:
+            self._verify()
         (tables,) = self._run("SELECT count(*) FROM sqlite_master").fetchone()
         if mark != APPLICATION_ID and (tables or not create):
             raise foreign
-        self._verify()
         self._run("PRAGMA synchronous = FULL")  # what is acknowledged is on disk
         if create and not tables:
             self._run("PRAGMA journal_mode = WAL")  # readers continue while one writes
@@ -248,7 +249,10 @@ class SqliteStore(Store):
         return super()._explain(error)
 
     def _run(self, query: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:
-        return cast("sqlite3.Cursor", self._db.execute(query, values))
+        try:
+            return cast("sqlite3.Cursor", self._db.execute(query, values))
+        except UnicodeDecodeError as error:  # in a message about a name that is damaged
+            raise OutputError(damaged(self.name, "its schema is not readable")) from error
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
