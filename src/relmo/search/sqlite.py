@@ -285,6 +285,11 @@ class SqliteStore(Store):
 
     # ── writing ─────────────────────────────────────────────────────────────────────────────
 
+    def write_header(self, settings: str, arrays: bytes) -> None:
+        """Set the header, once."""
+        with self._transaction():
+            super().write_header(settings, arrays)
+
     def replace(self, entries: Sequence[Entry], delete: Sequence[str] = ()) -> None:
         """Delete documents and add others, in one transaction."""
         with self._transaction():

@@ -99,6 +99,18 @@ def test_a_change_clears_the_checksum_and_closing_writes_it(made):
     assert len(everything(made)[4]) == 9
 
 
+def test_the_header_is_a_change_like_others(tmp_path):
+    path = tmp_path / "i.relmo"
+    for header in (None, SETTINGS):
+        store = SqliteStore(path, create=True)
+        if header is not None:
+            store.write_header(header, b"fit")
+        store.close()
+    store = SqliteStore(path)
+    assert store.read_header() == (SETTINGS, b"fit")
+    store.close()
+
+
 def test_reading_does_not_write(made):
     before = made.read_bytes()
     everything(made)
