@@ -105,9 +105,15 @@ def exit_code(error: RelmoError) -> int:
     return 2 if isinstance(error, ConfigError | ModelNotFound | MissingExtra) else 1
 
 
-def need_extra(extra: str) -> None:
-    """Raise MissingExtra with the install command unless the extra is installed."""
-    module, purpose = EXTRAS[extra]
+def need_extra(extra: str, module: str | None = None) -> None:
+    """Raise MissingExtra with the install command unless the extra is installed.
+
+    Args:
+        extra: its name.
+        module: the one needed, if the extra installs several.
+    """
+    usual, purpose = EXTRAS[extra]
+    module = module or usual
     if find_spec(module) is None:
         raise MissingExtra(
             f"{purpose} {module}, which is not installed: pip install 'relmo[{extra}]'"

@@ -1,12 +1,16 @@
 """The contract of a store; and both stores return the same hits with the same scores."""
 
 import itertools
+import operator as op
+import os
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from relmo.errors import ConfigError, OutputError
-from relmo.search.filters import conditions
+from relmo.search.filters import Condition, conditions
 from relmo.search.store import IndexCounts, Scored, open_store
 from tests.support.toy_search import entry, many, postgres_address, query
 
@@ -59,16 +63,39 @@ def test_a_new_store_can_be_discarded_until_its_header_is_written(where):
     old.close()
 
 
-def test_of_two_processes_that_create_an_index_the_second_gets_an_error(where):
-    first, second = open_store(where, create=True), open_store(where, create=True)
-    assert first.read_header() is second.read_header() is None
+def test_of_two_that_create_an_index_the_second_is_refused_and_deletes_nothing(where):
+    first = open_store(where, create=True)
+    with pytest.raises(OutputError, match=f"process {os.getpid()} on .* is writing this index"):
+        open_store(where, create=True)
     first.write_header("{}", b"a")
-    with pytest.raises(OutputError, match="another process has just created this index"):
-        second.write_header("{}", b"b")
-    second.discard()
-    second.close()
-    assert first.read_header() == ("{}", b"a")
+    first.replace([entry("a", ["river"])])
+    with pytest.raises(OutputError, match="is writing this index"):
+        open_store(where, create=True)
+    reader = open_store(where, create=False)
+    with pytest.raises(OutputError, match="is writing this index"):
+        reader.lock()
+    assert reader.counts() == IndexCounts(1, 1)
+    reader.close()
     first.close()
+    second = open_store(where, create=True)
+    assert second.read_header() == ("{}", b"a")
+    second.unlock()
+    third = open_store(where, create=True)
+    third.close()
+    second.discard()
+    assert second.counts() == IndexCounts(1, 1)
+    second.close()
+
+
+def test_what_a_crash_left_without_a_header_is_taken_over(where):
+    crashed = open_store(where, create=True)
+    crashed.unlock()
+    again = open_store(where, create=True)
+    again.discard()
+    again.close()
+    with pytest.raises(ConfigError, match="relmo index"):
+        open_store(where, create=False)
+    crashed.close()
 
 
 def test_the_keys_that_filters_can_ask_for(store):
@@ -223,6 +250,105 @@ def test_both_filter_alike(pair, asked):
         wanted = query(1) if search == "nearest" else ["river", "bank"]
         mine, theirs = (seen(s, getattr(s, search)(wanted, 200, claims)) for s in pair)
         assert mine == theirs
+
+
+KEYS = [
+    "année",
+    "größe (cm)",
+    "年",
+    "😀",
+    "a\\b",
+    "\\u0041",
+    "tab\there",
+    "new\nline",
+    'quo"te',
+    "it's",
+    "a.b",
+    "[0]",
+    "$",
+    "$.x",
+    "#-1",
+    "?",
+    "%s",
+    " ",
+    "e\u0301",
+    "\x7f",
+    "true",
+    "1",
+]
+ODD = st.sampled_from(KEYS) | st.text(
+    st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=6
+)
+ORDERED = (
+    st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=4)
+    | st.sampled_from([*KEYS, "1950", "", "null"])
+    | st.integers(-3, 3)
+    | st.integers(-(2**63), 2**63 - 1)
+    | st.floats(-(2.0**53), 2.0**53).map(lambda x: x + 0.0)
+    | st.sampled_from([0.1, 0.3, -0.0, 1e-300, 1950.0])
+)
+VALUES = ORDERED | st.booleans() | st.none()
+
+
+def kind(value):
+    return "number" if type(value) in (int, float) else type(value)
+
+
+def meets(meta, key, operator, values):
+    """What a filter means, in plain Python."""
+    alike = [v for v in values if key in meta and kind(v) == kind(meta[key])]
+    if operator in ("=", "!="):
+        return (meta.get(key) in alike) == (operator == "=")
+    order = {"<": op.lt, "<=": op.le, ">": op.gt, ">=": op.ge}[operator]
+    return any(order(meta[key], value) for value in alike)
+
+
+@pytest.fixture(scope="module")
+def filtered(tmp_path_factory):
+    stores = [
+        open_store(make(kind, tmp_path_factory.mktemp("filtered")), create=True)
+        for kind in ("sqlite", "postgres")
+    ]
+    for store in stores:
+        store.write_header('{"width": 16}', b"")
+    yield stores
+    for store in stores:
+        store.close()
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(st.lists(st.dictionaries(ODD, VALUES, max_size=4), min_size=1, max_size=6), st.data())
+def test_filters_find_what_plain_python_finds_whatever_the_key(filtered, metas, data):
+    known = [(key, value) for meta in metas for key, value in meta.items()]
+    keys = st.sampled_from([key for key, _ in known] or ["a"]) | ODD
+    values = st.sampled_from([value for _, value in known]) | VALUES if known else VALUES
+    stated = [
+        (data.draw(keys), "=", data.draw(st.lists(values, max_size=3))),
+        (data.draw(keys), "!=", [data.draw(values)]),
+        (
+            data.draw(keys),
+            data.draw(st.sampled_from(["<", "<=", ">", ">="])),
+            [data.draw(values.filter(lambda v: not isinstance(v, bool | None)))],
+        ),
+    ]
+    wanted = [{str(i) for i, meta in enumerate(metas) if meets(meta, *each)} for each in stated]
+    for store in filtered:
+        entries = [entry(str(i), ["river"], **{}) for i in range(len(metas))]
+        for each, meta in zip(entries, metas, strict=True):
+            object.__setattr__(each.document, "meta", meta)
+        store.replace(entries, [str(i) for i in range(6)])
+        for (key, operator, values), keys in zip(stated, wanted, strict=True):
+            claims = [Condition(key, operator, tuple(values))]
+            hits = store.hits(store.nearest(query(0), 9, claims))
+            assert {hit.document for hit in hits} == keys, (store, key, operator, values, metas)
+        assert store.meta_keys() == sorted({key for key, _ in known})
+
+
+def test_a_filter_takes_thousands_of_values(pair):
+    years = [*range(3000, 8000), 1951]
+    for store in pair:
+        hits = store.hits(store.nearest(query(0), 200, conditions({"year": years})))
+        assert {hit.meta["year"] for hit in hits} == {1951}
 
 
 def test_both_know_the_same(pair):

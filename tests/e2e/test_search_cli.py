@@ -1,6 +1,9 @@
 """relmo index and relmo search, as a user calls them."""
 
 import json
+import signal
+import subprocess
+import sys
 
 import pytest
 
@@ -106,7 +109,12 @@ def test_a_database_gives_the_hits_that_a_file_gives(run, notes):
             2,
             "unknown layers 'x'",
         ),
-        (("index", "notes", "--out", "i", "--model", "model", "--strict"), 1, "t.csv, line 1"),
+        (("index", "notes", "--out", "i", "--model", "model"), 2, "columns are: id, title, body"),
+        (
+            ("index", "notes", "--out", "i", "--model", "model", "--text", "body", "--strict"),
+            1,
+            "t.csv, line 4",
+        ),
         (("search", "i.relmo", "cats"), 2, "no such index"),
         (("search", "i.relmo", " "), 2, "the query is empty"),
         (("search", "notes/a.md", "cats"), 2, "not a relmo index"),
@@ -114,6 +122,7 @@ def test_a_database_gives_the_hits_that_a_file_gives(run, notes):
         (("index", "notes", "--out", "notes"), 1, "this is a folder, give a file"),
         (("index", "notes", "--store", "mysql://host/x"), 2, "unknown kind of store"),
         (("search", "i.relmo", "x", "--where", "year"), 2, "KEY=VALUE"),
+        (("search", "i.relmo", "x", "--where", "year>>2020"), 2, "not a condition: 'year>>2020'"),
     ],
 )
 def test_errors_are_one_line_and_a_code(run, notes, args, code, said):
@@ -129,3 +138,52 @@ def test_the_help_of_index_shows_the_defaults_of_the_settings(run):
     for name in ("model", "passages", "max_words", "language", "layer", "weighting", "isotropy"):
         option = shown[shown.index(f"--{name.replace('_', '-')} ") :]
         assert option.split("[default: ", 1)[1].startswith(f"{getattr(settings, name)}]")
+
+
+def test_what_is_printed_of_files_cannot_steer_a_terminal(run, tiny, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    tiny.save_pretrained("model")
+    name = "a\x1b[31m\n\u202ebc.txt"
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / name).write_text("Cats \x1b]0;title\x07 chase mice.\n")
+    (tmp_path / "notes" / f"x{name}").write_bytes(b"\xff")
+    made = run("index", "notes", "--out", "i.relmo", "--model", "model")
+    assert made.stderr.decode().startswith(r"relmo: notes/xa\x1b[31m\n\u202ebc.txt, line 1: not")
+    shown = run("search", "i.relmo", "cats").stdout.decode()
+    assert r"notes/a\x1b[31m\n\u202ebc.txt:1  Cats \x1b]0;title\x07 chase mice." in shown
+    assert shown.count("\n") == 1
+    hits = json.loads(run("search", "i.relmo", "cats", "--json").stdout)["hits"]
+    assert hits[0]["document"] == f"notes/{name}"
+
+
+def test_interrupted_indexing_names_the_command_to_go_on(run, notes):
+    started = subprocess.Popen(
+        [sys.executable, "-c", SLOW, "index", "notes", "--out", "i b.relmo", "--text", "body"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert started.stdout.readline() == "fitting\n"
+    started.send_signal(signal.SIGINT)
+    _, said = started.communicate()
+    assert started.returncode == 130
+    again = "relmo index notes --out 'i b.relmo' --text body"
+    assert said.splitlines()[-1] == f"relmo: interrupted; nothing was stored; to go on: {again}"
+    assert not list(notes.glob("i b.relmo*"))
+
+
+SLOW = """
+import sys, time
+from relmo import Elmo
+from relmo.cli.main import main
+from relmo.search.encoder import PassageEncoder
+
+def fit(*args):
+    print("fitting", flush=True)
+    time.sleep(60)
+
+PassageEncoder.fit = fit
+load = Elmo.from_pretrained
+Elmo.from_pretrained = lambda name: load("model")
+main()
+"""

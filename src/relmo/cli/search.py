@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from relmo.cli.shared import DEFAULT_MODEL, AsJson, Model, Precision, note, say
+from relmo.cli.shared import DEFAULT_MODEL, AsJson, Model, Precision, note, printable, say
 from relmo.errors import ConfigError, need_extra
 from relmo.layers import parse_layers
 
@@ -98,6 +98,10 @@ Remove = Annotated[
     ),
 ]
 Strict = Annotated[bool, typer.Option("--strict", help="Stop at the first row that is unreadable.")]
+MaxMegabytes = Annotated[
+    int,
+    typer.Option(min=1, max=2000, help="Longer text files and table rows are skipped and listed."),
+]
 
 
 def index(
@@ -116,6 +120,7 @@ def index(
     isotropy: Isotropy = None,
     remove: Remove = None,
     strict: Strict = False,
+    max_megabytes: MaxMegabytes = 50,
     as_json: AsJson = False,
 ) -> None:
     """Create a search index of files, or update an existing one.
@@ -153,26 +158,24 @@ def index(
         nonlocal bad
         bad += 1
         if bad <= SHOWN_BAD_ROWS:
-            note(str(row))
+            note(printable(str(row)))
 
+    columns = TableColumns(
+        text=tuple(text or ["text"]), id=id_column, meta=None if meta is None else tuple(meta)
+    )
     report = index_files(
         where,
         paths or [],
-        columns=TableColumns(
-            text=tuple(text or ["text"]), id=id_column, meta=None if meta is None else tuple(meta)
-        ),
+        columns=columns,
         settings={name: value for name, value in chosen.items() if value is not None},
         strict=strict,
         on_bad=on_bad,
+        max_bytes=max_megabytes * 10**6,
         show_progress_bar=True,
     )
     if bad > SHOWN_BAD_ROWS:
         note(f"and {bad - SHOWN_BAD_ROWS:,} more bad rows")
     say({"index": without_password(where), **dataclasses.asdict(report)}, as_json)
-
-
-if TYPE_CHECKING:
-    from relmo.search import SemanticIndex
 
 
 At = Annotated[
@@ -236,13 +239,13 @@ def search(
                 typer.echo(json.dumps(found, ensure_ascii=False))
                 continue
             if query == "-":
-                typer.echo(f"# {each}")
+                typer.echo(f"# {printable(each)}")
             if not hits:
                 note(_explain_no_hits(opened, asked))
             for hit in hits:
                 shown = " ".join(hit.text.split())
                 shown = shown if len(shown) <= 200 else shown[:199] + "…"
-                typer.echo(f"{hit.score:.4f}  {hit.document}:{hit.line}  {shown}")
+                typer.echo(printable(f"{hit.score:.4f}  {hit.document}:{hit.line}  {shown}"))
 
 
 def _explain_no_hits(index: SemanticIndex, asked: dict[str, Any]) -> str:
@@ -251,7 +254,8 @@ def _explain_no_hits(index: SemanticIndex, asked: dict[str, Any]) -> str:
     unknown = [key for key in asked if key not in keys]
     if not unknown:
         return "nothing found"
-    return f"nothing found: no document has {unknown[0]!r}; known keys: {', '.join(keys) or 'none'}"
+    known = printable(", ".join(keys)) or "none"
+    return f"nothing found: no document has {unknown[0]!r}; known keys: {known}"
 
 
 KEY = "RELMO_API_KEY"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import signal
 import threading
@@ -30,6 +31,9 @@ Model = Annotated[str, typer.Option(help="Model name or folder.")]
 Precision = Annotated[
     str, typer.Option(help="float32 (exact), bfloat16, int8 or auto (bfloat16 if supported).")
 ]
+_CONTROL = re.compile("[\0-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Control characters, line separators, marks that reverse the direction of text, surrogates."""
+
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")]
 AsJsonLines = Annotated[bool, typer.Option("--json", help="Print progress as JSON lines.")]
 Changes = Annotated[
@@ -52,6 +56,11 @@ def say(values: Mapping[str, Any], as_json: bool) -> None:
 def say_json(values: Mapping[str, Any]) -> None:
     """Print one line of progress as a JSON object on standard output."""
     typer.echo(json.dumps(values))
+
+
+def printable(text: str) -> str:
+    """Text from files as one line that a terminal only shows: control characters are escaped."""
+    return _CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
 def note(text: str) -> None:

@@ -6,7 +6,8 @@ Documents are split into passages; each passage gets a vector and a list of term
     encoder.py      passages -> unit-length vectors
     lexical.py      passages -> terms, their BM25 scores, and hybrid ranking with vectors
     filters.py      conditions on metadata
-    store.py        the interface of a store: sqlite.py (one file), postgres.py (a server)
+    store.py        the interface of a store: sqlite.py (one file; its checksum and lock are in
+                    sqlite_file.py), postgres.py (a server)
     index.py        build, update and search an index
     sync.py         keep an index in step with files: what `relmo index` does
 """

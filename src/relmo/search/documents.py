@@ -5,7 +5,8 @@
 
 The text of a row is its column `text` by default; several text columns are joined by newlines. The
 other columns become metadata for filters. A row is identified by its id column, or by its number.
-What cannot be read is yielded as a `BadRow`, with file and line, in place of a document.
+What cannot be read is yielded as a `BadRow`, with file and line, in place of a document: so is text
+beyond a limit, which bounds memory.
 
 Passages are paragraphs, sentences, lines or windows, limited in words:
 
@@ -27,11 +28,15 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+import stat
+import zipfile
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, AnyStr, Generic, Self
 
 from relmo.config import Settings
 from relmo.errors import ConfigError, TextError, need_extra
@@ -40,12 +45,28 @@ from relmo.text.sentences import split_sentences
 
 TABLE_SUFFIXES = (".csv", ".tsv", ".xlsx", ".jsonl")
 SUFFIXES = (".txt", ".md", ".markdown", *TABLE_SUFFIXES)
-csv.field_size_limit(2**24)
+MAX_BYTES = 50_000_000
+"""Bytes of one document: of a text file, or of a line of a table. A book has about a million."""
+MAX_UNPACKED = 5
+"""Size of a spreadsheet when it is unpacked, as a multiple of the limit of a document."""
+MAX_SHEET_ROWS = 1_048_576
+"""Rows of a spreadsheet, by its standard."""
+csv.field_size_limit(2**31 - 1)  # `BoundedLines` has a limit that can be chosen
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 MetaValue = str | int | float | bool | None
 """A metadata value, which filters can compare."""
-Row = tuple[int, Mapping[str, Any] | str]
+CHUNK = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Twice:
+    """The name of two columns of a table, which cannot be told apart."""
+
+    name: str
+
+
+Row = tuple[int, Mapping[str, Any] | str | Twice]
 """Line number, and the cells by column or a description of what is wrong with the row."""
 
 
@@ -98,6 +119,22 @@ class BadRow:
         return f"{self.source}, line {self.line}: {self.problem}"
 
 
+@dataclass(frozen=True, slots=True)
+class WrongColumns(BadRow):
+    """A row or table without the columns that were asked for, or with one name for two."""
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped(BadRow):
+    """A file or folder that is left out."""
+
+    is_unreadable: bool = False
+    """It may contain documents that were indexed before."""
+
+    def __str__(self) -> str:
+        return f"{self.source}: {self.problem}"
+
+
 @dataclass(frozen=True, kw_only=True)
 class TableColumns(Settings):
     """The roles of a table's columns."""
@@ -123,10 +160,18 @@ class TableColumns(Settings):
 # ── files ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def find_sources(paths: Iterable[str | Path]) -> list[str]:
+def find_sources(
+    paths: Iterable[str | Path], on_skip: Callable[[Skipped], None] = lambda skipped: None
+) -> list[str]:
     """The files that can be indexed among paths and in folders, each once, without hidden files.
 
     A file keeps the form of the path that was given, so that the same call finds the same names.
+    Links are followed if they were given, or if they stay inside the folder that was given.
+
+    Args:
+        paths: files and folders.
+        on_skip: called with each file that could be indexed by its name but is left out, and with
+            each folder that cannot be read.
     """
     found: dict[str, None] = {}  # an ordered set
     for path in (Path(os.path.normpath(each)) for each in paths):
@@ -137,11 +182,56 @@ def find_sources(paths: Iterable[str | Path]) -> list[str]:
                 f"{path}: cannot read {path.suffix or 'a file without a suffix'!r}; "
                 f"supported are {', '.join(SUFFIXES)}"
             )
-        for each in sorted(path.rglob("*")) if path.is_dir() else [path]:
-            is_hidden = any(part.startswith(".") for part in each.relative_to(path).parts)
-            if not is_hidden and each.suffix.lower() in SUFFIXES and each.is_file():
+        for each in sorted(_walk(path, on_skip)) if path.is_dir() else [path]:
+            if problem := _problem(each, path):
+                on_skip(problem)
+            else:
                 found[each.as_posix()] = None
     return list(found)
+
+
+def _walk(root: Path, on_skip: Callable[[Skipped], None]) -> Iterator[Path]:
+    """The entries below a folder that look like files to index; links to folders that leave it."""
+
+    def report(error: OSError) -> None:
+        problem = f"skipped, cannot be read ({error.strerror or error})"
+        on_skip(Skipped(_shown(error.filename), 1, problem, is_unreadable=True))
+
+    for folder, inner, names in os.walk(root, onerror=report):
+        inner[:] = [name for name in inner if not name.startswith(".")]
+        for path in (Path(folder, name) for name in names if not name.startswith(".")):
+            if path.suffix.lower() in SUFFIXES:
+                yield path
+        yield from (path for path in (Path(folder, name) for name in inner) if _leaves(path, root))
+
+
+def _leaves(path: Path, root: Path) -> bool:
+    """Whether a path is a link to what is not below the folder."""
+    return path.is_symlink() and not Path(os.path.realpath(path)).is_relative_to(
+        os.path.realpath(root)
+    )
+
+
+def _problem(path: Path, given: Path) -> Skipped | None:
+    """Why a path is left out; None if it is a file to read."""
+    name = _shown(path)
+    try:
+        path.as_posix().encode()
+        if path != given and _leaves(path, given):
+            target = _shown(os.path.realpath(path))
+            return Skipped(name, 1, f"skipped, a link that leaves {_shown(given)}, to {target}")
+        if not stat.S_ISREG(path.stat().st_mode):
+            return Skipped(name, 1, "skipped, not a regular file")
+    except UnicodeEncodeError:
+        return Skipped(name, 1, "skipped, its name is not UTF-8; rename it")
+    except OSError as error:
+        return Skipped(name, 1, f"skipped, cannot be read ({error.strerror})", is_unreadable=True)
+    return None
+
+
+def _shown(path: str | Path) -> str:
+    """A path as text, with escapes for bytes that are not UTF-8."""
+    return os.fsencode(path).decode(errors="backslashreplace")
 
 
 def is_under(source: str, paths: Iterable[str | Path]) -> bool:
@@ -150,12 +240,23 @@ def is_under(source: str, paths: Iterable[str | Path]) -> bool:
     return any(here.is_relative_to(os.path.normpath(path)) for path in paths)
 
 
-def read_source(source: str, columns: TableColumns) -> Iterator[Document | BadRow]:
-    """The documents of one file, and its rows that cannot be read."""
+def read_source(
+    source: str, columns: TableColumns, max_bytes: int = MAX_BYTES
+) -> Iterator[Document | BadRow]:
+    """The documents of one file, and its rows that cannot be read.
+
+    Args:
+        source: path of the file.
+        columns: the columns of a table.
+        max_bytes: limit of one document; a longer one is a bad row.
+    """
     path = Path(source)
     try:
         if path.suffix.lower() in TABLE_SUFFIXES:
-            yield from _read_table(path, source, columns)
+            yield from _read_table(path, source, columns, max_bytes)
+            return
+        if path.stat().st_size > max_bytes:
+            yield BadRow(source, 1, too_long("the file", max_bytes))
             return
         raw = path.read_bytes()
         meta = {"path": source, "suffix": path.suffix.lower()}
@@ -167,19 +268,34 @@ def read_source(source: str, columns: TableColumns) -> Iterator[Document | BadRo
         yield BadRow(source, line, f"not UTF-8 (byte 0x{raw[error.start]:02x}); convert the file")
 
 
+def too_long(what: str, limit: int) -> str:
+    """The description of a document that is beyond the limit."""
+    return (
+        f"{what} has more than {limit:,} bytes, the limit of a document; split it, or raise the "
+        f"limit with --max-megabytes"
+    )
+
+
 # ── tables ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def _read_table(path: Path, source: str, columns: TableColumns) -> Iterator[Document | BadRow]:
+def _read_table(
+    path: Path, source: str, columns: TableColumns, max_bytes: int
+) -> Iterator[Document | BadRow]:
     seen: set[str] = set()
     suffix = path.suffix.lower()
     read_rows = {".jsonl": _jsonl_rows, ".xlsx": _xlsx_rows}.get(suffix, _csv_rows)
-    for number, (line, cells) in enumerate(read_rows(path), start=1):
+    for number, (line, cells) in enumerate(read_rows(path, max_bytes), start=1):
         if isinstance(cells, str):
             yield BadRow(source, line, cells)
             continue
-        if suffix != ".jsonl" and (missing := columns.missing(cells)):
-            yield BadRow(source, 1, missing)
+        if isinstance(cells, Twice):
+            yield WrongColumns(source, line, f"two columns are named {cells.name!r}; rename one")
+            return
+        if missing := columns.missing(cells):
+            yield WrongColumns(source, line if suffix == ".jsonl" else 1, missing)
+            if suffix == ".jsonl":
+                continue
             return  # the header lacks the column, and so does every row
         try:
             document = _make_document(source, number, line, cells, columns)
@@ -197,8 +313,6 @@ def _make_document(
     source: str, number: int, line: int, cells: Mapping[str, Any], columns: TableColumns
 ) -> Document:
     """The document of a row; TextError if there is something wrong with the row."""
-    if missing := columns.missing(cells):
-        raise TextError(missing)
     texts = {name: cells[name] for name in columns.text if cells[name] is not None}
     for name, text in texts.items():
         if isinstance(text, dict | list):
@@ -217,32 +331,45 @@ def _make_document(
     return Document(f"{source}#{row_id}", source, text, line, is_row=True, meta=meta)
 
 
-def _csv_rows(path: Path) -> Iterator[Row]:
+def _repeated(header: Sequence[str]) -> Twice | None:
+    """The first name that two columns have; columns without a name do not count."""
+    counts = Counter(name for name in header if name)
+    return next((Twice(name) for name, count in counts.items() if count > 1), None)
+
+
+def _csv_rows(path: Path, max_bytes: int) -> Iterator[Row]:
     with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
         start = file.readline(2**16)
         # spreadsheets write `;` where the comma is the decimal separator
         delimiter = ";" if start.count(";") > start.count(",") else ","
         delimiter = "\t" if path.suffix.lower() == ".tsv" else delimiter
         file.seek(0)
-        reader = csv.reader(file, delimiter=delimiter, strict=True)
+        lines = BoundedLines(file, max_bytes)
+        reader = csv.reader(lines, delimiter=delimiter, strict=True)
         header: list[str] | None = None
         line = 1
         while True:
+            lines.begin_row()
             try:
                 cells = next(reader)
             except StopIteration:
                 return
-            except csv.Error as error:
-                yield line, f"not valid {path.suffix[1:].upper()} ({error})"
-                line = reader.line_num + 1
+            except (csv.Error, RowTooLong) as error:
+                is_long = isinstance(error, RowTooLong)
+                what = str(error) if is_long else f"not valid {path.suffix[1:].upper()} ({error})"
+                yield line, what
+                line = lines.number + 1
                 continue
             if header is None:
                 header = cells
+                if repeated := _repeated(header):
+                    yield line, repeated
+                    return
             elif cells and len(cells) != len(header):
                 yield line, f"expected {len(header)} cells as in the header, got {len(cells)}"
             elif cells:
                 yield line, {name: _number(cell) for name, cell in zip(header, cells, strict=True)}
-            line = reader.line_num + 1
+            line = lines.number + 1
 
 
 def _number(cell: str) -> str | int | float:
@@ -255,41 +382,119 @@ def _number(cell: str) -> str | int | float:
     return cell
 
 
-def _xlsx_rows(path: Path) -> Iterator[Row]:
-    need_extra("search")
+def _xlsx_rows(path: Path, max_bytes: int) -> Iterator[Row]:
+    need_extra("search", "openpyxl")
     from openpyxl import load_workbook
 
+    line = 1
     try:
+        with zipfile.ZipFile(path) as packed:  # which reads no more than it declares
+            size = sum(part.file_size for part in packed.infolist())
+        if size > MAX_UNPACKED * max_bytes:
+            yield (
+                1,
+                too_long(f"unpacked to {size:,} bytes, the spreadsheet", MAX_UNPACKED * max_bytes),
+            )
+            return
         book = load_workbook(path, read_only=True, data_only=True)
+        with closing(book):
+            sheet = book.worksheets[0]
+            sheet.reset_dimensions()  # what the file says of its size need not be true
+            header: list[str] = []
+            for line, cells in enumerate(sheet.iter_rows(values_only=True), start=1):
+                if line > MAX_SHEET_ROWS:
+                    yield line, f"a spreadsheet has at most {MAX_SHEET_ROWS:,} rows; convert it"
+                    return
+                if line == 1:
+                    header = [str(name) if name is not None else "" for name in cells]
+                    if repeated := _repeated(header):
+                        yield line, repeated
+                        return
+                elif any(cell is not None for cell in cells):
+                    named = dict(zip_longest(header, cells[: len(header)]))
+                    size = sum(len(cell) for cell in named.values() if isinstance(cell, str))
+                    fits = {name: cell for name, cell in named.items() if name}
+                    yield line, fits if size <= max_bytes else too_long("the row", max_bytes)
+    except OSError:
+        raise
     except Exception as error:  # a broken zip file, or one of many XML errors
-        yield 1, f"not valid XLSX ({error})"
-        return
-    try:
-        rows = book.worksheets[0].iter_rows(values_only=True)
-        header = [str(name) if name is not None else "" for name in next(rows, ())]
-        for line, cells in enumerate(rows, start=2):
-            if any(cell is not None for cell in cells):
-                named = dict(zip(header, cells, strict=False))
-                yield line, {name: cell for name, cell in named.items() if name}
-    finally:
-        book.close()
+        yield line, f"not valid XLSX ({error})"
 
 
-def _jsonl_rows(path: Path) -> Iterator[Row]:
+def _jsonl_rows(path: Path, max_bytes: int) -> Iterator[Row]:
     with path.open("rb") as file:
-        for line, raw in enumerate(file, start=1):
-            if not raw.strip():
-                continue
+        lines = BoundedLines(file, max_bytes)
+        while True:
+            lines.begin_row()
             try:
-                cells = json.loads(raw.decode("utf-8-sig"))
+                raw = next(lines)
+                cells = _parse_json(raw) if raw.strip() else None
+            except StopIteration:
+                return
+            except RowTooLong as error:
+                yield lines.number, str(error)
             except UnicodeDecodeError:
-                yield line, "not UTF-8; convert the file"
+                yield lines.number, "not UTF-8; convert the file"
             except ValueError as error:
-                yield line, f"not valid JSON ({error})"
+                yield lines.number, f"not valid JSON ({error})"
             except RecursionError:
-                yield line, "JSON is nested too deeply"
+                yield lines.number, "JSON is nested too deeply"
             else:
-                yield line, cells if isinstance(cells, dict) else "not a JSON object"
+                if raw.strip():
+                    yield lines.number, cells if isinstance(cells, dict) else "not a JSON object"
+
+
+def _parse_json(raw: bytes) -> Any:  # noqa: ANN401 - any JSON
+    return json.loads(raw.decode("utf-8-sig"), object_pairs_hook=_object)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        name = _repeated([name for name, _ in pairs])
+        raise ValueError(f"the key {name.name if name else ''!r} occurs twice")
+    return values
+
+
+# ── lines ────────────────────────────────────────────────────────────────────────────────────────
+
+
+class RowTooLong(Exception):
+    """A row beyond the limit; the next line can be read."""
+
+
+class BoundedLines(Generic[AnyStr]):
+    """The lines of a file, of which a very long one is never in memory.
+
+    Args:
+        file: open in text or binary mode.
+        limit: of the lines of one row together, in characters or bytes.
+    """
+
+    def __init__(self, file: IO[AnyStr], limit: int) -> None:
+        self._file: IO[AnyStr] = file
+        self._limit = self._left = limit
+        self.number = 0
+        """Of the last line, from 1."""
+
+    def begin_row(self) -> None:
+        """The next line is the first of a row."""
+        self._left = self._limit
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> AnyStr:
+        line = self._file.readline(self._left + 1)
+        if not line:
+            raise StopIteration
+        self.number += 1
+        self._left -= len(line)
+        if self._left >= 0:
+            return line
+        while line and line[-1:] not in ("\n", "\r", b"\n"):
+            line = self._file.readline(CHUNK)
+        raise RowTooLong(too_long("the row", self._limit))
 
 
 # ── passages ──────────────────────────────────────────────────────────────────────────────────────
@@ -366,12 +571,17 @@ def _pack(text: str, sentences: list[TextRange], max_words: int) -> Iterator[Tex
 
 def _cut(text: str, sentence: TextRange, max_words: int) -> Iterator[TextRange]:
     """Cut a long sentence into pieces of about equal numbers of words, within the limit."""
-    words = [m.span() for m in _WORD.finditer(text, *sentence)]
-    pieces = -(-len(words) // max_words)
-    size = -(-len(words) // pieces)
-    for first in range(0, len(words), size):
-        last = min(first + size, len(words)) - 1
-        yield words[first][0], words[last][1]
+    count = _count_words(text, *sentence)
+    pieces = -(-count // max_words)
+    size = -(-count // pieces)
+    start = end = sentence[0]
+    for number, word in enumerate(_WORD.finditer(text, *sentence)):
+        if number % size == 0:
+            if number:
+                yield start, end
+            start = word.start()
+        end = word.end()
+    yield start, end
 
 
 def _count_words(text: str, start: int, end: int) -> int:
@@ -441,6 +651,6 @@ def _continues(start: str) -> bool:
 
 
 def _is_heading(text: str) -> bool:
-    words = len(text.split())
+    words = len(text.split(None, MAX_HEADING_WORDS))  # no more than needed of a long text
     is_short = words <= 3 or (words <= MAX_HEADING_WORDS and not _SENTENCE_END.search(text))
     return "\n" not in text and (text.startswith("#") or (is_short and text[0] not in "-*+•|"))

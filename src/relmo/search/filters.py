@@ -11,6 +11,7 @@ Text compares by code point. A document without the key meets only `!=`. On a co
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from relmo.search.documents import MetaValue
 
 OPERATORS = ("=", "!=", "<", "<=", ">", ">=")
 _WRITTEN = re.compile(
-    r"(?P<key>[^=!<>]+?)\s*(?P<operator><=|>=|!=|<|>|=)\s*(?P<value>.*)", re.DOTALL
+    r"(?P<key>[^=!<>]+?)\s*(?P<operator><=|>=|!=|<|>|=)\s*(?P<value>(?![=<>]).*)", re.DOTALL
 )
 _INVALID = re.compile("[\0\ud800-\udfff]")  # no store can hold these
 
@@ -31,16 +32,18 @@ Where = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A comparison of one metadata key with one or more values, any of which may match."""
+    """A comparison of one metadata key with a value, or with several of which `=` finds any."""
 
     key: str
     operator: str
     values: tuple[MetaValue, ...]
 
     def __post_init__(self) -> None:
-        if '"' in self.key or not self.key or _INVALID.search(self.key):
+        if not self.key or _INVALID.search(self.key):
             raise ConfigError(f"cannot filter on the key {self.key!r}; rename it")
         check_choice("operator", self.operator, OPERATORS)
+        if self.operator != "=" and len(self.values) != 1:
+            raise ConfigError(f"{self.key!r}: {self.operator} takes one value")
         for value in self.values:
             if problem := self._problem(value):
                 raise ConfigError(f"cannot compare {self.key!r} with {value!r}: {problem}")
@@ -50,6 +53,8 @@ class Condition:
             return "expected text, a number, a boolean or null"
         if isinstance(value, str) and _INVALID.search(value):
             return "it contains NUL or a lone surrogate"
+        if isinstance(value, float) and not math.isfinite(value):
+            return "the number is not finite"
         if isinstance(value, int) and not -(2**63) <= value < 2**63:
             return "the number exceeds 64 bits"
         if self.operator in ("<", "<=", ">", ">=") and isinstance(value, bool | None):
@@ -59,6 +64,13 @@ class Condition:
 
 Conditions = Sequence[Condition]
 """Conditions that must all hold."""
+
+
+def value_kind(value: MetaValue) -> str:
+    """The kind of a value; values of different kinds are neither equal nor ordered."""
+    if isinstance(value, bool | None):
+        return "null" if value is None else str(value).lower()
+    return "text" if isinstance(value, str) else "number"
 
 
 def conditions(where: Where | None) -> list[Condition]:
@@ -79,8 +91,17 @@ def parse_where(written: Iterable[str]) -> dict[str, dict[str, MetaValue]]:
     for each in written:
         match = _WRITTEN.fullmatch(each.strip())
         if match is None:
-            raise ConfigError(f"not a condition: {each!r}; write KEY=VALUE or KEY>=VALUE")
-        where.setdefault(match["key"].strip(), {})[match["operator"]] = _parse(match["value"])
+            raise ConfigError(
+                f"not a condition: {each!r}; write KEY=VALUE, with one of {' '.join(OPERATORS)}, "
+                f'and quotes around a value that starts with one: KEY=">x"'
+            )
+        known = where.setdefault(match["key"].strip(), {})
+        if match["operator"] in known:
+            raise ConfigError(
+                f"two conditions {match['key'].strip()}{match['operator']}…; all conditions must "
+                f"hold, so give one of them"
+            )
+        known[match["operator"]] = _parse(match["value"])
     return where
 
 
@@ -93,17 +114,16 @@ def _parse(written: str) -> MetaValue:
 
 
 def to_sql(
-    where: Conditions, compare: Callable[[str, str, MetaValue], tuple[str, list[Any]]]
+    where: Conditions, compare: Callable[[Condition], tuple[str, list[Any]]]
 ) -> tuple[str, list[Any]]:
     """An SQL clause with a `?` per parameter, and the parameters.
 
     Args:
         where: conditions, all of which must hold.
-        compare: (key, operator, value) -> clause and parameters, in the dialect of a database.
+        compare: one condition -> clause and parameters, in the dialect of a database.
     """
     clauses, values = ["true"], []
-    for condition in where:
-        either = [compare(condition.key, condition.operator, value) for value in condition.values]
-        clauses.append(f"({' OR '.join(clause for clause, _ in either) or 'false'})")
-        values += [value for _, bound in either for value in bound]
+    for clause, bound in map(compare, where):
+        clauses.append(f"({clause})")
+        values += bound
     return " AND ".join(clauses), values

@@ -19,7 +19,7 @@ from relmo.search.encoder import PassageEncoder, sample_passages
 from relmo.search.filters import Where, conditions
 from relmo.search.lexical import hybrid_search, make_analyzer
 from relmo.search.settings import IndexSettings
-from relmo.search.store import Entry, Hit, IndexCounts, Store, open_store
+from relmo.search.store import Entry, Hit, IndexCounts, Store, open_store, unreadable
 from relmo.text.batches import in_windows
 
 BATCH_PASSAGES = 512
@@ -69,7 +69,8 @@ class SemanticIndex:
         """Create an index in a new file or a database, and add documents to it.
 
         Args:
-            where: path or postgresql:// address; an error if it already contains an index.
+            where: path or postgresql:// address; an error if it already contains an index, or if
+                another process is creating it.
             documents: iterated twice, first to fit the encoder; an iterator is read into a list.
             settings: how text becomes vectors.
             elmo: the model, if it is already loaded.
@@ -82,6 +83,7 @@ class SemanticIndex:
                 raise ConfigError(f"{store.name} already contains an index; open and update it")
             index = cls.create(store, documents, settings or IndexSettings(), elmo)
             index.add(documents)
+            store.unlock()
         return index
 
     @classmethod
@@ -118,9 +120,12 @@ class SemanticIndex:
         header = store.read_header()
         if header is None:
             raise ConfigError(f"{store.name}: contains no index yet; create one with: relmo index")
-        settings = IndexSettings.from_json(header[0])
+        with unreadable(store.name):
+            settings = IndexSettings.from_json(header[0])
         elmo = elmo or Elmo.from_pretrained(settings.model)
-        return cls(store, PassageEncoder.from_bytes(elmo, settings, header[1]), settings)
+        with unreadable(store.name):
+            encoder = PassageEncoder.from_bytes(elmo, settings, header[1])
+        return cls(store, encoder, settings)
 
     def close(self) -> None:
         """Close the store."""
@@ -182,11 +187,15 @@ class SemanticIndex:
     def _embed(self, batch: list[tuple[Document, list[Passage]]]) -> list[Entry]:
         """Documents with their passages, ready for the store."""
         texts = [[passage.text for passage in passages] for _, passages in batch]
-        vectors = self.encoder.encode([text for own in texts for text in own])  # (N, D)
-        parts = np.split(vectors, np.cumsum([len(own) for own in texts])[:-1])
+        every = [text for own in texts for text in own]
+        parts = range(0, max(1, len(every)), BATCH_PASSAGES)  # of a document that is a long book
+        vectors = np.concatenate(
+            [self.encoder.encode(every[first : first + BATCH_PASSAGES]) for first in parts]
+        )  # (N, D)
+        split = np.split(vectors, np.cumsum([len(own) for own in texts])[:-1])
         return [
             Entry(document, passages, own, [self.analyze(text) for text in written])
-            for (document, passages), own, written in zip(batch, parts, texts, strict=True)
+            for (document, passages), own, written in zip(batch, split, texts, strict=True)
         ]
 
     # ── searching ───────────────────────────────────────────────────────────────────────────

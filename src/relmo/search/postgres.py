@@ -16,11 +16,10 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import numpy as np
 
-from relmo.errors import ConfigError, need_extra
-from relmo.search.documents import MetaValue
-from relmo.search.filters import Conditions, to_sql
+from relmo.errors import ConfigError, OutputError, need_extra
+from relmo.search.filters import Condition, Conditions, to_sql
 from relmo.search.lexical import K1, B
-from relmo.search.store import Entry, Scored, Store, rank, without_password
+from relmo.search.store import Entry, Scored, Store, busy, rank, this_process, without_password
 from relmo.types import Vectors
 
 if TYPE_CHECKING:
@@ -28,6 +27,8 @@ if TYPE_CHECKING:
 
 HNSW_FROM = 50_000
 """Number of passages from which an approximate index is worthwhile."""
+LOCKS = 0x72656C6D
+"""First number of relmo's advisory locks: "relm"."""
 EXTRA_HITS = 16
 """Hits requested beyond those wanted, so that ties are ordered as in every store."""
 TABLES = """
@@ -77,6 +78,7 @@ class PostgresStore(Store):
 
         self.ERROR = psycopg.Error
         self._address, self._schema = split_address(address)
+        self._is_locked = False
         try:
             super().__init__(without_password(self._address), create)
         except psycopg.Error as error:
@@ -85,7 +87,30 @@ class PostgresStore(Store):
     def _connect(self) -> psycopg.Connection[Any]:
         import psycopg
 
-        return psycopg.connect(self._address, autocommit=True)
+        return psycopg.connect(self._address, autocommit=True, application_name=this_process())
+
+    def lock(self) -> None:
+        """Exclude other processes that write: a lock of the connection, named after the schema."""
+        if self._is_locked:
+            return
+        with self._session():
+            (self._is_locked,) = self._run(
+                f"SELECT pg_try_advisory_lock({LOCKS}, hashtext(?))", (self._schema,)
+            ).fetchone() or (False,)
+            if not self._is_locked:
+                query = f"""SELECT application_name FROM pg_locks JOIN pg_stat_activity USING (pid)
+                            WHERE classid = {LOCKS} AND objid = hashtext(?)::bigint & 4294967295
+                            AND granted AND locktype = 'advisory'"""
+                row = self._run(query, (self._schema,)).fetchone()
+                raise OutputError(busy(self.name, (row and row[0]) or "another process"))
+
+    def unlock(self) -> None:
+        """Let other processes write."""
+        if self._is_locked:
+            with self._session():
+                query = f"SELECT pg_advisory_unlock({LOCKS}, hashtext(?))"
+                self._run(query, (self._schema,))
+            self._is_locked = False
 
     def _prepare(self, create: bool) -> None:
         query = "SELECT 1 FROM pg_namespace WHERE nspname = ?"
@@ -101,7 +126,6 @@ class PostgresStore(Store):
                 self._run(f'SET LOCAL search_path TO "{self._schema}", public')
                 for statement in TABLES.split(";\n"):
                     self._run(statement)
-            self._is_new = True
         self._configure()
 
     def _configure(self) -> None:
@@ -124,6 +148,9 @@ class PostgresStore(Store):
             self._db.close()
             self._db = self._connect()
             self._configure()
+            if self._is_locked:  # the lock went with the connection
+                self._is_locked = False
+                self.lock()
 
     def _drop(self) -> None:
         with self._session():
@@ -224,11 +251,13 @@ def split_address(address: str) -> tuple[str, str]:
     return urlunsplit(parts._replace(query=urlencode(options))), f"relmo_{name}"
 
 
-def _compare(key: str, operator: str, value: MetaValue) -> tuple[str, list[Any]]:
-    """One comparison with the JSON in `documents.meta`, as SQL with its parameters."""
+def _compare(condition: Condition) -> tuple[str, list[Any]]:
+    """One condition on the JSON in `documents.meta`, as SQL with its parameters."""
+    key, operator, values = condition.key, condition.operator, condition.values
     if operator in ("=", "!="):
-        claim = "NOT meta @> ?::jsonb" if operator == "!=" else "meta @> ?::jsonb"
-        return claim, [json.dumps({key: value})]
+        claim = "NOT meta @> ANY(?::jsonb[])" if operator == "!=" else "meta @> ANY(?::jsonb[])"
+        return claim, [[json.dumps({key: value}) for value in values]]
+    (value,) = values
     if isinstance(value, str):
         kind, left = "string", 'meta ->> ? COLLATE "C"'
     else:

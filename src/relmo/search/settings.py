@@ -22,7 +22,9 @@ IsotropyMethod = Literal["none", "mean", "directions", "whiten"]
 Weighting = Literal["none", "vocabulary", "corpus"]
 """Where word frequencies come from: not used, the rank in the model's vocabulary, or counted in
 the indexed passages."""
-VERSION = 1
+VERSION = 2
+"""Format of new indexes. Version 1 has no checksum of the file; it becomes 2 when it is changed."""
+READABLE = (1, 2)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,9 +59,9 @@ class IndexSettings(Settings):
         """Read what `to_json` wrote; an index of a newer relmo is an error."""
         values: dict[str, Any] = json.loads(text)
         unknown = values.keys() - {field.name for field in fields(cls)}
-        if values.get("version") != VERSION or unknown:
+        if values.get("version") not in READABLE or unknown:
             raise ConfigError(
-                f"the index has format version {values.get('version')}, this relmo reads version "
-                f"{VERSION}; build the index again"
+                f"the index has format version {values.get('version')}, this relmo reads versions "
+                f"{READABLE[0]} to {READABLE[-1]}; build the index again"
             )
-        return cls(**values)
+        return cls(**(values | {"version": VERSION}))

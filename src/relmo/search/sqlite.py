@@ -8,16 +8,20 @@ SQLite keeps the data safe; searches run in memory, where the vectors of 100,000
     postings               per term and segment: the passages that contain it, and how often
 
 Segments are never changed. A deleted passage leaves its rows behind, which no search sees, until
-`optimize` merges segments. Readers notice what other processes write.
+`optimize` merges segments. Readers notice what other processes write. Where SQLite cannot create
+its files beside the index, as on a read-only disk, the index can still be searched.
+
+A checksum of the file is verified on opening (`sqlite_file.py`).
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -29,9 +33,11 @@ from numpy.typing import NDArray
 
 from relmo.errors import ConfigError, OutputError
 from relmo.search.documents import MetaValue
-from relmo.search.filters import Conditions, to_sql
+from relmo.search.filters import Condition, Conditions, to_sql, value_kind
 from relmo.search.lexical import bm25
-from relmo.search.store import Entry, Scored, Store, rank
+from relmo.search.settings import VERSION
+from relmo.search.sqlite_file import RawFile, WriterLock
+from relmo.search.store import Entry, Scored, Store, damaged, rank, unreadable
 from relmo.types import Vectors
 
 APPLICATION_ID = 0x72656C6D
@@ -66,6 +72,8 @@ CREATE TABLE IF NOT EXISTS segments (
     vectors BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS {POSTINGS};
 """
+UPGRADE = f"""UPDATE about SET settings = json_set(settings, '$.version', {VERSION})
+              WHERE json_extract(settings, '$.version') < {VERSION}"""
 
 
 class SqliteStore(Store):
@@ -81,62 +89,206 @@ class SqliteStore(Store):
             raise ConfigError(
                 f"{path}: no such index; create one with: relmo index PATH --out {path}"
             )
+        if self.path.is_dir():
+            raise OutputError(f"{path}: this is a folder, give a file")
         self._rows: PassageRows | None = None
         self._filtered: dict[str, NDArray[np.intp]] = {}
         self._version = -1
+        self._has_changed = False
+        self._is_sound: bool | None = None
+        """Whether the file was compared with its checksum or checked by SQLite; None: not yet."""
+        self._read_only: tuple[int, int] | None = None
+        """What the file looked like when it was opened as one that nobody changes."""
+        self._raw: RawFile | None = None
+        self._writer = WriterLock(Path(os.path.realpath(self.path)))
         try:
+            if create:
+                self.lock()  # before SQLite creates the file
             super().__init__(str(path), create)
-        except sqlite3.Error as error:
-            is_folder = self.path.is_dir()
-            hint = "this is a folder, give a file" if is_folder else "does its folder exist?"
-            raise OutputError(f"{path}: {error}; {hint}") from error
+        except BaseException as error:
+            self._writer.release()
+            if isinstance(error, sqlite3.Error):
+                raise OutputError(f"{path}: {error}; does its folder exist?") from error
+            raise
+
+    def lock(self) -> None:
+        """Exclude other processes that write."""
+        self._writer.acquire()
+
+    def unlock(self) -> None:
+        """Let other processes write."""
+        self._writer.release()
+
+    # ── opening and closing ─────────────────────────────────────────────────────────────────
 
     def _connect(self) -> sqlite3.Connection:
+        db = self._open_file(str(self.path))
+        self._raw = RawFile(self.path)
+        return db
+
+    def _open_file(self, name: str, is_uri: bool = False) -> sqlite3.Connection:
         return sqlite3.connect(
-            self.path, timeout=WAIT_SECONDS, isolation_level=None, check_same_thread=False
+            name,
+            timeout=WAIT_SECONDS,
+            isolation_level=None,
+            check_same_thread=False,
+            uri=is_uri,
         )
 
     def _prepare(self, create: bool) -> None:
         foreign = ConfigError(f"{self.path} is not a relmo index; choose another file")
         try:
-            (mark,) = self._run("PRAGMA application_id").fetchone()
+            mark = self._read_mark(create)
         except sqlite3.DatabaseError as error:
-            if error.sqlite_errorcode != sqlite3.SQLITE_NOTADB:
+            is_ours = self._raw is not None and self._raw.mark() == APPLICATION_ID
+            if error.sqlite_errorcode != sqlite3.SQLITE_NOTADB or is_ours:
                 raise
             raise foreign from error
+        if mark == APPLICATION_ID:
+            self._verify()
         (tables,) = self._run("SELECT count(*) FROM sqlite_master").fetchone()
         if mark != APPLICATION_ID and (tables or not create):
             raise foreign
         self._run("PRAGMA synchronous = FULL")  # what is acknowledged is on disk
         if create and not tables:
-            self._is_new = True
             self._run("PRAGMA journal_mode = WAL")  # readers continue while one writes
             with self._transaction():
                 for statement in TABLES.split(";\n"):
                     self._run(statement)
                 self._run(f"PRAGMA application_id = {APPLICATION_ID}")
 
+    def _read_mark(self, create: bool) -> int:
+        """The application's mark: the first that is read of the file."""
+        try:
+            (mark,) = self._run("PRAGMA application_id").fetchone()
+        except sqlite3.OperationalError as error:
+            needs_files = error.sqlite_errorcode & 0xFF in (
+                sqlite3.SQLITE_CANTOPEN,
+                sqlite3.SQLITE_READONLY,
+            )
+            if create or not needs_files:
+                raise
+            self._open_read_only()
+            (mark,) = self._run("PRAGMA application_id").fetchone()
+        return int(mark)
+
+    def _open_read_only(self) -> None:
+        """Open the file without the two that SQLite wants beside it."""
+        if self._wal_bytes():
+            raise OutputError(
+                f"{self.path}: its latest changes are in {self.path.name}-wal, and SQLite cannot "
+                f"merge them in a folder that is not writable; search the index once where it is"
+            )
+        self._close_file()
+        self._read_only = self._appearance()
+        self._db = self._open_file(f"{self.path.absolute().as_uri()}?immutable=1", is_uri=True)
+        self._raw = RawFile(self.path)
+
+    def _appearance(self) -> tuple[int, int]:
+        status = self.path.stat()
+        return status.st_mtime_ns, status.st_size
+
+    def _check_connection(self) -> None:
+        """Open a read-only file again after somebody who may write has changed it."""
+        with suppress(FileNotFoundError):
+            if self._read_only is not None and self._read_only != self._appearance():
+                self._open_read_only()
+                self._rows = None
+                self._verify()
+
+    def _verify(self) -> None:
+        """Compare the file with its checksum, if it has one."""
+        assert self._raw is not None
+        self._run("BEGIN")
+        try:
+            (known,) = self._run("PRAGMA user_version").fetchone()
+            if known:
+                self._is_sound = self._raw.checksum() == known
+        finally:
+            self._run("COMMIT")
+        if self._is_sound is False:
+            raise OutputError(damaged(self.name, "its contents do not match its checksum"))
+
+    def _write_checksum(self) -> None:
+        """Write the checksum of the file, unless another process writes to it now."""
+        assert self._raw is not None
+        with self._transaction():  # a version that knows no checksums must not write to it
+            self._run(UPGRADE)
+        self._run("PRAGMA wal_checkpoint(TRUNCATE)")
+        with self._transaction():
+            if self._wal_bytes():
+                return
+            self._run(f"PRAGMA user_version = {self._raw.checksum()}")
+        self._run("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def _wal_bytes(self) -> int:
+        """Size of SQLite's log of changes that are not in the file yet."""
+        log = Path(f"{self.path}-wal")
+        return log.stat().st_size if log.exists() else 0
+
+    def close(self) -> None:
+        """Close the file; after changes, its checksum is written first."""
+        with self._lock:
+            if self._has_changed:
+                with suppress(sqlite3.Error, OutputError):  # without one it is not verified
+                    self._write_checksum()
+            self._has_changed = False
+            self._close_file()
+            self._writer.release()
+
+    def _close_file(self) -> None:
+        self._db.close()
+        if self._raw is not None:
+            self._raw.close()
+            self._raw = None
+
+    def _explain(self, error: Exception) -> str:
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+            return damaged(self.name, str(error))
+        return super()._explain(error)
+
     def _run(self, query: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:
-        return cast("sqlite3.Cursor", self._db.execute(query, values))
+        try:
+            return cast("sqlite3.Cursor", self._db.execute(query, values))
+        except UnicodeDecodeError as error:  # in a message about a name that is damaged
+            raise OutputError(damaged(self.name, "its schema is not readable")) from error
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
         with self._session():
+            self._check_structure()
             self._run("BEGIN IMMEDIATE")
             try:
+                self._run("PRAGMA user_version = 0")  # the checksum of what is changed now
                 yield
             except BaseException:
                 self._run("ROLLBACK")
                 raise
             self._run("COMMIT")
+            self._has_changed = True
             self._version = -1
 
+    def _check_structure(self) -> None:
+        """Before the first change of a file without a checksum, let SQLite check it."""
+        if self._is_sound is None:
+            (found,) = self._run("PRAGMA quick_check(1)").fetchone()
+            if found != "ok":
+                raise OutputError(damaged(self.name, found))
+            self._is_sound = True
+
     def _drop(self) -> None:
-        self._db.close()
+        self._has_changed = False
+        self._close_file()
         for suffix in ("", "-wal", "-shm"):
             Path(f"{self.path}{suffix}").unlink(missing_ok=True)
 
     # ── writing ─────────────────────────────────────────────────────────────────────────────
+
+    def write_header(self, settings: str, arrays: bytes) -> None:
+        """Set the header, once."""
+        with self._transaction():
+            super().write_header(settings, arrays)
 
     def replace(self, entries: Sequence[Entry], delete: Sequence[str] = ()) -> None:
         """Delete documents and add others, in one transaction."""
@@ -216,7 +368,8 @@ class SqliteStore(Store):
             mean_length = max(float(rows.lengths.mean()), 1e-9)
             for term, weight in Counter(terms).items():
                 blobs = self._run("SELECT rows FROM postings WHERE term = ?", (term,))
-                postings = np.frombuffer(b"".join(blob for (blob,) in blobs), POSTING)
+                with unreadable(self.name):
+                    postings = np.frombuffer(b"".join(blob for (blob,) in blobs), POSTING)
                 at, found = rows.find(postings["id"].astype(np.int64))
                 frequency = postings["count"][found].astype(np.float64)
                 scores[at] += weight * bm25(frequency, rows.lengths[at], mean_length, len(scores))
@@ -254,23 +407,42 @@ class SqliteStore(Store):
         (version,) = self._run("PRAGMA data_version").fetchone()
         if self._rows is None or version != self._version:
             self._filtered.clear()
-            self._rows = PassageRows.read(self._db, self._rows)
+            with unreadable(self.name):
+                self._rows = PassageRows.read(self._db, self._rows)
             self._version = version
         return self._rows
 
 
-def _compare(key: str, operator: str, value: MetaValue) -> tuple[str, list[Any]]:
-    """One comparison with the JSON in `documents.meta`, as SQL with its parameters."""
-    path = f'$."{key}"'
-    if operator == "!=":
-        equal, values = _compare(key, "=", value)
-        return f"NOT coalesce({equal}, 0)", values
-    if isinstance(value, bool | None):
-        kind = "null" if value is None else str(value).lower()
-        return f"json_type(meta, ?) = '{kind}'", [path]
-    kinds = "'text'" if isinstance(value, str) else "'integer', 'real'"
-    clause = f"json_type(meta, ?) IN ({kinds}) AND json_extract(meta, ?) {operator} ?"
-    return clause, [path, path, value]
+def _compare(condition: Condition) -> tuple[str, list[Any]]:
+    """One condition on the JSON in `documents.meta`, as SQL with its parameters.
+
+    Keys are compared as decoded values: a path such as `$."key"` has escapes of its own, which not
+    every version of SQLite reads as they are written.
+    """
+    is_equality = condition.operator in ("=", "!=")
+    claims: list[str] = []
+    bound: list[Any] = [condition.key]
+    for kind, values in _by_kind(condition.values).items():
+        if kind not in ("text", "number"):
+            claims.append(f"each.type = '{kind}'")
+            continue
+        types = "('text')" if kind == "text" else "('integer', 'real')"
+        # a real is bound as text, so that SQLite rounds it as it rounds the stored one
+        marks = ["CAST(? AS REAL)" if isinstance(value, float) else "?" for value in values]
+        claim = f"IN ({', '.join(marks)})" if is_equality else f"{condition.operator} {marks[0]}"
+        claims.append(f"(each.type IN {types} AND each.value {claim})")
+        bound += [repr(value) if isinstance(value, float) else value for value in values]
+    prefix = "NOT " if condition.operator == "!=" else ""
+    clause = f"""{prefix}EXISTS (SELECT 1 FROM json_each(meta) AS each
+                 WHERE each.key = ? AND ({" OR ".join(claims) or "false"}))"""
+    return clause, bound
+
+
+def _by_kind(values: Iterable[MetaValue]) -> dict[str, list[MetaValue]]:
+    kinds: dict[str, list[MetaValue]] = {}
+    for value in values:
+        kinds.setdefault(value_kind(value), []).append(value)
+    return kinds
 
 
 # ── segments ─────────────────────────────────────────────────────────────────────────────────────

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import re
+import socket
+import struct
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
@@ -20,7 +23,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from relmo.errors import ConfigError, OutputError
+from relmo.errors import ConfigError, OutputError, RelmoError
 from relmo.search.documents import Document, MetaValue, Passage
 from relmo.search.filters import Conditions
 from relmo.types import Vectors
@@ -84,7 +87,7 @@ class Store(ABC):
 
     Args:
         name: path or address, as shown in messages.
-        create: create the index if there is none.
+        create: create the index if there is none, and take the writer's lock (`lock`).
     """
 
     ERROR: type[Exception]
@@ -98,13 +101,16 @@ class Store(ABC):
         self.name = name
         self._lock = threading.RLock()
         self._depth = 0
-        self._is_new = False
         self._db = self._connect()
         try:
             with self._session():
+                if create:
+                    self.lock()
                 self._prepare(create)
+            # under the lock: an index without a header is this run's, or left by one that crashed
+            self._is_new = create and self.read_header() is None
         except BaseException:
-            self._db.close()
+            self.close()
             raise
 
     @abstractmethod
@@ -123,6 +129,17 @@ class Store(ABC):
     def _drop(self) -> None:
         """Delete the index."""
 
+    @abstractmethod
+    def lock(self) -> None:
+        """Exclude other processes that create or update the index, until `unlock` or `close`.
+
+        OutputError names the process that holds the lock. Holding it already is not an error.
+        """
+
+    @abstractmethod
+    def unlock(self) -> None:
+        """Let other processes write; without the lock nothing happens."""
+
     def _check_connection(self) -> None:  # noqa: B027 - a file has no connection to lose
         """Called before each use of the database."""
 
@@ -136,20 +153,24 @@ class Store(ABC):
                     self._check_connection()
                 yield
             except self.ERROR as error:
-                raise OutputError(f"{self.name}: {error}{self.HINT}") from error
+                raise OutputError(self._explain(error)) from error
             finally:
                 self._depth -= 1
 
+    def _explain(self, error: Exception) -> str:
+        return f"{self.name}: {error}{self.HINT}"
+
     def close(self) -> None:
-        """Close the database."""
+        """Close the database and give up the writer's lock."""
         with self._lock:
             self._db.close()
 
     def discard(self) -> None:
-        """Delete a new index that has no header yet, because creating it failed."""
+        """Delete an index of this process that has no header yet, because creating it failed."""
         with self._lock:
             if self._is_new and self.read_header() is None:
                 self._drop()
+                self._is_new = False
 
     @contextmanager
     def closed_on_error(self) -> Iterator[None]:
@@ -220,10 +241,11 @@ class Store(ABC):
         with self._session():
             rows = {row[0]: row[1:] for row in self._run(query)} if scored else {}
         found = [(*rows[number], score) for number, score in scored if number in rows]
-        return [
-            Hit(key, source, line, start, end, score, text, json.loads(meta))
-            for key, source, line, start, end, text, meta, score in found
-        ]
+        with unreadable(self.name):
+            return [
+                Hit(key, source, line, start, end, score, text, json.loads(meta))
+                for key, source, line, start, end, text, meta, score in found
+            ]
 
     @abstractmethod
     def nearest(self, query: Vectors, count: int, where: Conditions = ()) -> list[Scored]:
@@ -236,6 +258,35 @@ class Store(ABC):
     @abstractmethod
     def vectors(self, passages: Sequence[int]) -> Vectors:
         """The vectors of passages by number, (n, D); zeros for those deleted meanwhile."""
+
+
+@contextmanager
+def unreadable(name: str) -> Iterator[None]:
+    """Turn errors of interpreting stored data into an OutputError: the index is damaged."""
+    try:
+        yield
+    except RelmoError:
+        raise
+    except (ValueError, TypeError, KeyError, IndexError, EOFError, struct.error) as error:
+        raise OutputError(damaged(name, str(error))) from error
+
+
+def damaged(name: str, problem: str) -> str:
+    """The message of an error: the index cannot be trusted."""
+    return (
+        f"{name} is damaged ({problem}); restore a copy, or delete it and build the index again "
+        f"with relmo index"
+    )
+
+
+def this_process() -> str:
+    """How another process names this one."""
+    return f"process {os.getpid()} on {socket.gethostname()}"
+
+
+def busy(name: str, holder: str) -> str:
+    """The message of an error: another process writes the index."""
+    return f"{name}: {holder} is writing this index; wait until it ends, or choose another index"
 
 
 def open_store(where: str | Path, *, create: bool) -> Store:

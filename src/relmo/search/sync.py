@@ -16,12 +16,15 @@ from pathlib import Path
 from typing import Any
 
 from relmo.elmo import Elmo
-from relmo.errors import ConfigError, DataError
+from relmo.errors import ConfigError, DataError, Interrupted, TextError
 from relmo.progress import progress
 from relmo.search.documents import (
+    MAX_BYTES,
     BadRow,
     Document,
+    Skipped,
     TableColumns,
+    WrongColumns,
     find_sources,
     is_under,
     read_source,
@@ -45,6 +48,8 @@ class SyncReport:
     """Documents without text, which are not stored."""
     bad: int = 0
     """Rows that could not be read."""
+    skipped: int = 0
+    """Files and folders that were left out, such as links that leave the folder."""
     passages: int = 0
     """Total in the index after the run."""
     seconds: float = 0.0
@@ -59,6 +64,7 @@ def index_files(
     elmo: Elmo | None = None,
     strict: bool = False,
     on_bad: Callable[[BadRow], None] = lambda row: None,
+    max_bytes: int = MAX_BYTES,
     show_progress_bar: bool = False,
 ) -> SyncReport:
     """Create an index of files, or bring an existing one up to date with them.
@@ -70,23 +76,30 @@ def index_files(
         settings: `IndexSettings` that differ from the defaults, by name. An existing index keeps
             its own; a setting that contradicts them is an error.
         elmo: the model, if it is already loaded.
-        strict: stop with an error at the first bad row.
-        on_bad: called with each bad row that is skipped.
+        strict: stop with an error at the first bad row, or file that is left out.
+        on_bad: called with each bad row, and each file that is left out.
+        max_bytes: limit of one document; a longer one is a bad row.
         show_progress_bar: show one on standard error.
     """
-    sources = find_sources(paths)
+    skipped: list[Skipped] = []
+    sources = find_sources(paths, skipped.append)
+    for each in skipped:
+        if strict:
+            raise TextError(str(each))
+        on_bad(each)
     if not sources:
         raise ConfigError(f"{', '.join(map(str, paths))}: no files that can be indexed")
     with _opened(where, create=True) as (store, report):
-        report.files = len(sources)
-        run = _SyncRun(store, sources, columns or TableColumns(), strict, on_bad, report)
+        report.files, report.skipped = len(sources), len(skipped)
+        run = _SyncRun(store, sources, columns or TableColumns(), max_bytes, strict, on_bad, report)
         total = run.survey()
         index = run.open_index(settings or {}, elmo, show_progress_bar)
         documents = progress(run.documents(), total, "documents", show_progress_bar)
         with closing(documents):
             report.embedded = index.write(documents)
-        here = set(sources)
-        gone = [each for each in store.sources() if each not in here and is_under(each, paths)]
+        here, unknown = set(sources), [each.source for each in skipped if each.is_unreadable]
+        below = [each for each in store.sources() if each not in here and is_under(each, paths)]
+        gone = [each for each in below if not is_under(each, unknown)]
         report.deleted += sum(_delete_source(store, source) for source in gone)
     return report
 
@@ -118,11 +131,23 @@ def _opened(where: str | Path, *, create: bool) -> Iterator[tuple[Store, SyncRep
     start, report = time.monotonic(), SyncReport()
     store = open_store(where, create=create)
     with store.closed_on_error():
-        yield store, report
+        store.lock()
+        try:
+            yield store, report
+        except KeyboardInterrupt as error:
+            raise Interrupted(_interrupted(store), cause=error) from error
         store.optimize()
         report.passages = store.counts().passages
     store.close()
     report.seconds = round(time.monotonic() - start, 1)
+
+
+def _interrupted(store: Store) -> str:
+    """What an interrupted run leaves behind."""
+    if store.read_header() is None:
+        return "interrupted; nothing was stored"
+    count = store.counts().documents
+    return f"interrupted; the {count:,} documents in {store.name} are safe, and embedded only once"
 
 
 def _delete_source(store: Store, source: str) -> int:
@@ -138,6 +163,7 @@ class _SyncRun:
     store: Store
     sources: list[str]
     columns: TableColumns
+    max_bytes: int
     strict: bool
     on_bad: Callable[[BadRow], None]
     report: SyncReport
@@ -145,17 +171,26 @@ class _SyncRun:
     def survey(self) -> int:
         """Read all files once, which is fast compared to embedding; the number of documents.
 
-        Raise ConfigError for a metadata column that no row has, or if there is no text to fit the
-        encoder of a new index to; DataError for a bad row if the run is strict.
+        Raise ConfigError for a table without a chosen column, for a metadata column that no row
+        has, or if there is no text to fit the encoder of a new index to; DataError for a bad row if
+        the run is strict.
         """
         total, has_text, missing = 0, self.store.read_header() is not None, self.columns.meta or ()
-        for item in self._read():
-            if isinstance(item, Document):
-                total += 1
-                has_text = has_text or bool(item.text.strip())
-                missing = tuple(name for name in missing if name not in item.meta)
-            elif self.strict:
-                raise DataError(item.source, item.line, item.problem)
+        for source in self.sources:
+            before, wrong = total, None
+            for item in self._read(source):
+                if isinstance(item, Document):
+                    total += 1
+                    has_text = has_text or bool(item.text.strip())
+                    missing = tuple(name for name in missing if name not in item.meta)
+                elif isinstance(item, WrongColumns):
+                    wrong = wrong or item
+                elif self.strict:
+                    raise DataError(item.source, item.line, item.problem)
+            if wrong is not None and total == before:
+                raise ConfigError(f"{wrong}; choose columns with --text and --id")
+            if wrong is not None and self.strict:
+                raise DataError(wrong.source, wrong.line, wrong.problem)
         if missing:
             raise ConfigError(f"no row has the metadata column {missing[0]!r}")
         if not has_text:
@@ -174,7 +209,8 @@ class _SyncRun:
         header = self.store.read_header()
         if header is None:
             settings = IndexSettings(**changes)
-            texts = (item for item in self._read() if isinstance(item, Document))
+            items = (item for source in self.sources for item in self._read(source))
+            texts = (item for item in items if isinstance(item, Document))
             return SemanticIndex.create(self.store, texts, settings, elmo, show_progress_bar)
         stored = dataclasses.asdict(IndexSettings.from_json(header[0]))
         for name, value in changes.items():
@@ -189,7 +225,7 @@ class _SyncRun:
         """New and changed documents; deletes those that are gone from their file."""
         for source in self.sources:
             known, bad = self.store.digests(source), self.report.bad
-            for item in read_source(source, self.columns):
+            for item in self._read(source):
                 if isinstance(item, BadRow):
                     self.report.bad += 1
                     self.on_bad(item)
@@ -205,6 +241,5 @@ class _SyncRun:
                 self.store.replace([], list(known))
                 self.report.deleted += len(known)
 
-    def _read(self) -> Iterator[Document | BadRow]:
-        for source in self.sources:
-            yield from read_source(source, self.columns)
+    def _read(self, source: str) -> Iterator[Document | BadRow]:
+        return read_source(source, self.columns, self.max_bytes)

@@ -15,6 +15,7 @@ import lzma
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, BinaryIO, Literal
 
@@ -25,8 +26,10 @@ MAX_LINES = 10_000
 """Lines after which a document ends even without a blank line."""
 MAX_CHARACTERS = 10_000_000
 """Characters after which a document ends: a single line may be a whole book."""
-CHUNK = 1 << 16
-"""Compressed bytes read at a time."""
+MAX_LINE_BYTES = 1 << 28
+"""Bytes of a line; a longer one is an error. Whole corpora exist that are one line of 100 MB."""
+CHUNK = 1 << 12
+"""Compressed bytes read at a time, which unpack to 128 MB at most."""
 
 
 def find_files(patterns: Sequence[str | Path]) -> list[Path]:
@@ -84,7 +87,13 @@ def read_files(files: Iterable[Path | BinaryIO], errors: Errors = "strict") -> I
 
 def read_lines(file: Iterable[bytes], name: str, errors: Errors = "strict") -> Iterator[str]:
     """Decode a stream of raw lines; error messages call it `name`."""
-    for number, raw in enumerate(file, start=1):
+    readline = getattr(file, "readline", None)
+    bounded = file if readline is None else iter(partial(readline, MAX_LINE_BYTES + 1), b"")
+    for number, raw in enumerate(bounded, start=1):
+        if len(raw) > MAX_LINE_BYTES:
+            raise TextError(
+                f"{name}: line {number} has more than {MAX_LINE_BYTES:,} bytes; split it into lines"
+            )
         if number == 1:
             raw = raw.removeprefix(codecs.BOM_UTF8)
         line = raw.removesuffix(b"\n").removesuffix(b"\r")
@@ -126,12 +135,17 @@ def _files_of(pattern: str | Path) -> list[Path]:
 def _zstd_lines(file: IO[bytes]) -> Iterator[bytes]:
     """The lines of all frames of a .zst file, each with its newline."""
     line: list[bytes] = []
+    size = 0
     for chunk in _decompress_zstd(file):
         start, *others = chunk.split(b"\n")
         line.append(start)
+        size += len(start)
         for other in others:
             yield b"".join([*line, b"\n"])
-            line = [other]
+            line, size = [other], len(other)
+        if size > MAX_LINE_BYTES:
+            yield b"".join(line)  # too long, which ends the reading
+            line, size = [], 0
     if last := b"".join(line):
         yield last
 

@@ -1,17 +1,22 @@
 """Files become documents, and documents passages; bad rows are named by file and line."""
 
+import json
 import os
 import textwrap
+import tracemalloc
+import zipfile
 from typing import get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relmo.errors import ConfigError
+from relmo import errors
+from relmo.errors import ConfigError, MissingExtra
 from relmo.search.documents import (
     BadRow,
     Document,
+    Skipped,
     TableColumns,
     find_sources,
     is_under,
@@ -148,6 +153,154 @@ def test_a_broken_spreadsheet_is_a_bad_row(tmp_path):
     path = tmp_path / "a.xlsx"
     path.write_bytes(b"PK no")
     assert "not valid XLSX" in read(path)[1][0][1]
+
+
+def xlsx(path, sheet, **others):
+    """A spreadsheet with this XML in its first sheet."""
+    book = openpyxl.Workbook()
+    book.active.append(["text"])
+    book.save(path)
+    with zipfile.ZipFile(path) as packed:
+        parts = {name: packed.read(name) for name in packed.namelist()}
+    name = "xl/worksheets/sheet1.xml"
+    start = b'<worksheet xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main">'
+    parts[name] = start + sheet.encode() + b"</worksheet>"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as packed:
+        for name, data in parts.items():
+            packed.writestr(name, data)
+
+
+def cell(at, text):
+    return f'<c r="{at}" t="inlineStr"><is><t>{text}</t></is></c>'
+
+
+def test_what_a_spreadsheet_declares_costs_nothing(tmp_path):
+    path = tmp_path / "a.xlsx"
+    first = f'<row r="1">{cell("A1", "text")}</row><row r="3">{cell("A3", "one")}</row>'
+    xlsx(path, f'<dimension ref="A1:ZZZ2000000000"/><sheetData>{first}</sheetData>')
+    good, bad = read(path)
+    assert [(d.text, d.line) for d in good] == [("one", 3)]
+    assert not bad
+    far = f'<row r="2000000000">{cell("A2000000000", "far")}</row>'
+    xlsx(path, f"<sheetData>{first}{far}</sheetData>")
+    good, [(line, what)] = read(path)
+    assert [d.text for d in good] == ["one"]
+    assert line == 1_048_577
+    assert "at most 1,048,576 rows" in what
+
+
+def test_a_spreadsheet_that_unpacks_to_very_much_is_not_unpacked(tmp_path):
+    path = tmp_path / "a.xlsx"
+    rows = f'<row r="1">{cell("A1", "text")}</row>' + " " * 3_000_000
+    xlsx(path, f"<sheetData>{rows}</sheetData>")
+    assert path.stat().st_size < 20_000
+    items = list(read_source(str(path), TableColumns(), 500_000))
+    ((line, what),) = [(each.line, each.problem) for each in items]
+    assert line == 1
+    assert what.startswith("unpacked to 3,")
+    assert "more than 2,500,000 bytes" in what
+    assert "--max-megabytes" in what
+
+
+def test_a_spreadsheet_damaged_in_the_middle_is_a_bad_row(tmp_path):
+    path = tmp_path / "a.xlsx"
+    rows = f'<row r="1">{cell("A1", "text")}</row><row r="2">{cell("A2", "one")}</row>'
+    xlsx(path, f"<sheetData>{rows}<row></sheetData>")
+    good, bad = read(path)
+    assert len(good) <= 1
+    assert "not valid XLSX" in bad[0][1]
+
+
+def test_spreadsheets_need_openpyxl_and_not_a_stemmer(tmp_path, monkeypatch):
+    path = tmp_path / "a.xlsx"
+    monkeypatch.setattr(errors, "find_spec", lambda module: None if module == "openpyxl" else True)
+    with pytest.raises(MissingExtra, match=r"openpyxl.*relmo\[search\]"):
+        read(path)
+
+
+@pytest.mark.parametrize("suffix", ["txt", "csv", "jsonl", "xlsx"])
+def test_a_document_beyond_the_limit_is_a_bad_row_and_the_next_is_read(tmp_path, suffix):
+    path = tmp_path / f"a.{suffix}"
+    long = "x" * 20_000
+    if suffix == "txt":
+        path.write_text(long)
+    elif suffix == "csv":
+        path.write_text(f'text\n"one"\n"{long}"\ntwo\n"{"a" * 600}\n{"b" * 600}"\nthree\n')
+    elif suffix == "jsonl":
+        path.write_text("".join(json.dumps({"text": t}) + "\n" for t in ("one", long, "two")))
+    else:
+        book = openpyxl.Workbook()
+        for text in ("text", "one", long, "two"):
+            book.active.append([text])
+        book.save(path)
+    limit = 15_000 if suffix == "xlsx" else 1000  # other parts of a spreadsheet are as long
+    items = list(read_source(str(path), TableColumns(), limit))
+    texts = [each.text for each in items if isinstance(each, Document)]
+    bad = [(each.line, each.problem) for each in items if isinstance(each, BadRow)]
+    line = {"txt": 1, "jsonl": 2}.get(suffix, 3)
+    assert bad[0][0] == line
+    assert f"more than {limit:,} bytes" in bad[0][1]
+    assert "--max-megabytes" in bad[0][1]
+    wanted = {"txt": [], "csv": ["one", "two", "three"]}.get(suffix, ["one", "two"])
+    assert [text for text in texts if text] == wanted
+
+
+def test_memory_for_a_long_line_is_a_small_multiple_of_it(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("word " * 100_000)  # one sentence
+    tracemalloc.start()
+    (document,), _ = read(path)
+    assert len(split_passages(document, "auto", 512)) == 196
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 6 * 500_000
+
+
+@pytest.mark.parametrize("suffix", ["csv", "xlsx", "jsonl"])
+def test_two_columns_of_one_name_are_named(tmp_path, suffix):
+    path = tmp_path / f"a.{suffix}"
+    if suffix == "csv":
+        path.write_text("text,year,text\none,1950,two\n")
+    elif suffix == "xlsx":
+        book = openpyxl.Workbook()
+        book.active.append(["text", "year", "text"])
+        book.active.append(["one", 1950, "two"])
+        book.save(path)
+    else:
+        path.write_text('{"text": "one", "text": "two"}\n')
+    good, [(line, what)] = read(path)
+    assert not good
+    assert line == 1
+    assert "'text'" in what
+
+
+def test_columns_without_a_name_may_be_several(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("text,,\none,1,2\n")
+    assert [d.text for d in read(path)[0]] == ["one"]
+
+
+def test_links_are_followed_inside_a_folder_and_skipped_where_they_leave_it(tmp_path):
+    outside, folder = tmp_path / "outside", tmp_path / "folder"
+    for each in (outside, folder / "sub"):
+        each.mkdir(parents=True)
+        (each / "a.txt").write_text("text")
+    (folder / "in.txt").symlink_to("sub/a.txt")
+    (folder / "out.txt").symlink_to(outside / "a.txt")
+    (folder / "up.txt").symlink_to("../outside/a.txt")
+    (folder / "far").symlink_to(outside)
+    (folder / "near").symlink_to("sub")
+    (folder / "loop.txt").symlink_to("loop.txt")
+    (folder / "around").symlink_to(".")
+    (folder / "gone.md").symlink_to("nowhere.md")
+    skipped: list[Skipped] = []
+    found = find_sources([folder], skipped.append)
+    assert [os.path.relpath(each, folder) for each in found] == ["in.txt", "sub/a.txt"]
+    names = {os.path.relpath(each.source, folder): each for each in skipped}
+    assert set(names) == {"out.txt", "up.txt", "far", "loop.txt", "gone.md"}
+    assert f"a link that leaves {folder}, to {outside}" in str(names["far"])
+    assert "Too many levels" in str(names["loop.txt"])
+    assert find_sources([folder / "out.txt"]) == [str(folder / "out.txt")]  # asked for by name
 
 
 def test_folders_are_searched_and_hidden_or_other_files_left_out(tmp_path):

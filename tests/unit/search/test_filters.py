@@ -27,15 +27,28 @@ def test_a_mapping_becomes_conditions():
     assert conditions(None) == []
 
 
-@pytest.mark.parametrize("wrong", ["year", "=1", ""])
+@pytest.mark.parametrize(
+    "wrong", ["year", "=1", "", "year>>2020", "year=>2020", "year==2020", "year<>2020", "a!>1"]
+)
 def test_what_is_no_condition_is_a_wrong_call(wrong):
     with pytest.raises(ConfigError, match="KEY=VALUE"):
         parse_where([wrong])
 
 
-@pytest.mark.parametrize("wrong", [{'a"b': 1}, {"": 1}, {"a": {"~": 1}}, {"a": {"<": None}}])
+@pytest.mark.parametrize(
+    "wrong", [{"a\0b": 1}, {"": 1}, {"a": float("inf")}, {"a": {"~": 1}}, {"a": {"<": None}}]
+)
 def test_conditions_that_cannot_be_are_wrong_calls(wrong):
     with pytest.raises(ConfigError):
         conditions(wrong)
     with pytest.raises(ConfigError):
         conditions({"a": [["deep"]]})
+
+
+def test_a_value_that_starts_with_an_operator_is_quoted():
+    assert parse_where(['note=">x"', "a=!x"]) == {"note": {"=": ">x"}, "a": {"=": "!x"}}
+
+
+def test_a_condition_is_not_replaced_by_a_second_one():
+    with pytest.raises(ConfigError, match="two conditions lang="):
+        parse_where(["lang=en", "lang=de"])

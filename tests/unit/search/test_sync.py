@@ -1,6 +1,8 @@
 """An index follows its files: only what changed is embedded, and a killed run loses nothing."""
 
+import errno
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -8,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from relmo.errors import ConfigError, DataError, RelmoError
-from relmo.search import SemanticIndex, encoder, sync
+from relmo.errors import ConfigError, DataError, OutputError, RelmoError, TextError
+from relmo.search import SemanticIndex, encoder, index, sync
 from relmo.search.documents import BadRow, TableColumns
 from relmo.search.store import open_store
 from relmo.search.sync import index_files, remove_files
@@ -149,11 +151,112 @@ def test_a_later_run_that_fails_leaves_the_index_alone(tiny, notes):
 
 def test_an_index_is_not_made_of_nothing(tiny, notes):
     bad: list[BadRow] = []
-    wrong = TableColumns(text=("body",))
-    with pytest.raises(ConfigError, match=r"no text to index in 1 files \(5 bad rows"):
-        index_files("i.relmo", ["notes/rows.jsonl"], elmo=tiny, columns=wrong, on_bad=bad.append)
-    assert len(bad) == 5
+    (notes / "rows.jsonl").write_text('{"text": " "}\n{broken\n')
+    with pytest.raises(ConfigError, match=r"no text to index in 1 files \(1 bad rows, 1 empty"):
+        index_files("i.relmo", ["notes/rows.jsonl"], elmo=tiny, on_bad=bad.append)
+    assert len(bad) == 1
     assert not Path("i.relmo").exists()
+
+
+@pytest.mark.parametrize("name", ["rows.jsonl", "t.csv"])
+def test_a_table_without_the_text_column_ends_the_run_with_the_columns_found(tiny, notes, name):
+    (notes / "t.csv").write_text("id,text,year\n1,One.,1950\n")
+    wrong = TableColumns(text=("body",))
+    said = f"notes/{name}, line 1: no column 'body'; columns are: id, text, year; choose .*--text"
+    with pytest.raises(ConfigError, match=said):
+        index_files("i.relmo", [f"notes/{name}", "notes/a.txt"], elmo=tiny, columns=wrong)
+    assert not Path("i.relmo").exists()
+
+
+def test_a_row_without_the_column_is_a_bad_row_of_a_table_that_has_it(tiny, notes):
+    with (notes / "rows.jsonl").open("a") as file:
+        file.write('{"id": 9, "title": "no text"}\n')
+    assert follow(tiny).bad == 1
+    with pytest.raises(DataError, match="line 6: no column 'text'"):
+        follow(tiny, strict=True)
+
+
+def test_two_columns_of_one_name_end_the_run(tiny, notes):
+    (notes / "t.csv").write_text("text,year,text\nfirst,1950,second\n")
+    with pytest.raises(ConfigError, match="t.csv, line 1: two columns are named 'text'; rename"):
+        follow(tiny)
+
+
+def test_what_is_left_out_is_said_and_the_rest_indexed(tiny, notes, tmp_path):
+    (tmp_path / "id_rsa").write_text("secret key\n")
+    (notes / "key.txt").symlink_to(tmp_path / "id_rsa")
+    (notes / "inside.txt").symlink_to("a.txt")
+    os.mkfifo(notes / "pipe.txt")
+    (notes / os.fsdecode(b"caf\xe9.txt")).write_text("A name in Latin-1.")
+    bad: list[BadRow] = []
+    report = follow(tiny, on_bad=bad.append)
+    assert (report.documents, report.embedded, report.skipped, report.bad) == (9, 9, 3, 0)
+    assert sorted(str(each).split(";")[0] for each in bad) == [
+        r"notes/caf\xe9.txt: skipped, its name is not UTF-8",
+        f"notes/key.txt: skipped, a link that leaves notes, to {tmp_path / 'id_rsa'}",
+        "notes/pipe.txt: skipped, not a regular file",
+    ]
+    with pytest.raises(TextError, match="skipped"):
+        follow(tiny, strict=True)
+
+
+def test_documents_in_a_folder_that_cannot_be_read_now_stay(tiny, notes, monkeypatch):
+    (notes / "sub").mkdir()
+    (notes / "sub" / "x.txt").write_text("Below.")
+    follow(tiny)
+    walk = os.walk
+
+    def denied(root, onerror):
+        for folder, inner, names in walk(root):
+            if folder.endswith("sub"):
+                onerror(PermissionError(errno.EACCES, "Permission denied", folder))
+            else:
+                yield folder, inner, names
+
+    monkeypatch.setattr("os.walk", denied)
+    (notes / "a.txt").unlink()
+    bad: list[BadRow] = []
+    report = follow(tiny, on_bad=bad.append)
+    assert [str(each) for each in bad] == ["notes/sub: skipped, cannot be read (Permission denied)"]
+    assert report.deleted == 1
+    assert "notes/sub/x.txt" in held()
+
+
+def test_a_run_that_is_interrupted_says_what_is_safe_and_loses_nothing_of_another(
+    tiny, notes, monkeypatch
+):
+    """The first run is interrupted while it fits its encoder; the second had come meanwhile."""
+    refused = []
+    fit = encoder.PassageEncoder.fit
+
+    def interrupted(*args):
+        with pytest.raises(OutputError, match=r"i.relmo: process \d+ on .* is writing this index"):
+            follow(tiny)
+        refused.append(True)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(encoder.PassageEncoder, "fit", interrupted)
+    with pytest.raises(KeyboardInterrupt, match="interrupted; nothing was stored"):
+        follow(tiny)
+    assert refused
+    assert [path.name for path in Path().iterdir()] == ["notes"]
+
+    monkeypatch.setattr(encoder.PassageEncoder, "fit", fit)
+    monkeypatch.setattr(index, "BATCH_PASSAGES", 3)
+    embed = SemanticIndex._embed
+    batches = iter(range(9))
+
+    def some(self, batch):
+        if next(batches) == 2:
+            raise KeyboardInterrupt
+        return embed(self, batch)
+
+    monkeypatch.setattr(SemanticIndex, "_embed", some)
+    with pytest.raises(KeyboardInterrupt, match=r"the 6 documents in i.relmo are safe"):
+        follow(tiny)
+    monkeypatch.setattr(SemanticIndex, "_embed", embed)
+    assert follow(tiny).unchanged == 6
+    assert len(held()) == 8
 
 
 def test_a_metadata_column_that_no_row_has_is_a_wrong_call(tiny, notes):

@@ -227,3 +227,16 @@ def test_files_follow_each_other_and_keep_their_own_line_numbers(tmp_path):
 def test_a_file_that_cannot_be_read_is_named(tmp_path):
     with pytest.raises(TextError, match="cannot be read"):
         list(read_files([tmp_path]))
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz", ".xz", ".zst"])
+def test_a_line_beyond_the_limit_is_an_error_and_never_whole_in_memory(
+    tmp_path, monkeypatch, suffix
+):
+    monkeypatch.setattr(documents, "MAX_LINE_BYTES", 100)
+    path = tmp_path / f"text{suffix}"
+    path.write_bytes(pack(b"a\n" + b"b" * 99 + b"\n", suffix))
+    assert list(read_documents(path)) == [["a", "b" * 99]]
+    path.write_bytes(pack(b"a\n" + b"b" * 200_000, suffix))
+    with pytest.raises(TextError, match="line 2 has more than 100 bytes"):
+        list(read_documents(path))
