@@ -168,7 +168,8 @@ def test_interrupted_indexing_names_the_command_to_go_on(run, notes):
     _, said = started.communicate()
     assert started.returncode == 130
     again = "relmo index notes --out 'i b.relmo' --text body"
-    assert said.splitlines()[-1] == f"relmo: interrupted; nothing was stored; to go on: {again}"
+    said_last = said.splitlines()[-1]
+    assert said_last == f"relmo: interrupted; nothing was stored. Start again with: {again}"
     assert not list(notes.glob("i b.relmo*"))
 
 
