@@ -83,7 +83,7 @@ def test_train_with_json_writes_lines_and_last_the_scores(run, data, tmp_path):
         (["ner", "--recipe=gone"], "no recipe 'gone'"),
         (["ner", "--elmo=gone"], "gone"),
         (["ner", "--vectors=gone.txt"], "gone.txt: no such file"),
-        (["ner", "--data=gone"], "gone is not a folder"),
+        (["ner", "--data=gone"], "gone: no such file or folder"),
     ],
 )
 def test_a_wrong_call_is_one_line_and_exit_code_2(run, data, tmp_path, args, what):

@@ -70,6 +70,21 @@ class ClassificationTask(LabelledTask[Classified, str, ModelSettings]):
         return {"labels": sorted({example.label for example in train})}
 
     @classmethod
+    def check_training(cls, train: Sequence[Classified]) -> None:
+        """Raise TextError if all have the same label."""
+        labels = cls.facts_of(train)["labels"]
+        if len(labels) == 1:
+            raise TextError(
+                f"all {len(train):,} training {cls.noun} have the label {labels[0]!r}; expected at "
+                f"least two different labels"
+            )
+
+    @classmethod
+    def split_by(cls, example: Classified) -> tuple[str, Any]:
+        """The label; equal texts stay together."""
+        return example.label, tuple(cls.sentences(example))
+
+    @classmethod
     def check(cls, path: Path, examples: Sequence[Classified], facts: Mapping[str, Any]) -> None:
         """Raise TextError if the training part has none of the examples' labels."""
         found, known = {example.label for example in examples}, set(facts["labels"])

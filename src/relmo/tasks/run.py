@@ -29,6 +29,7 @@ from relmo.tasks.inputs import Inputs, InputSettings, Letters, make_elmo_layer
 from relmo.tasks.labelled import AnyTask, BatchSettings
 from relmo.tasks.layer_cache import LayerCache
 from relmo.tasks.registry import data_facts, find_task, read_parts
+from relmo.tasks.sources import Source, how_read
 from relmo.tasks.static_vectors import StaticVectors, random_vectors, read_vectors
 from relmo.train.distributed import join_world
 from relmo.train.optim import OptimSettings
@@ -118,7 +119,7 @@ class TaskCard:
 def train_task(
     name: str,
     recipe: TaskRecipe,
-    data: Path,
+    data: Path | Source,
     output: Path,
     *,
     elmo: Elmo | str | Path | None = None,
@@ -133,7 +134,8 @@ def train_task(
     Args:
         name: of the task.
         recipe: its settings.
-        data: folder with the files of the parts.
+        data: folder with the files of the parts, or one file, which is split; a `Source` names the
+            columns of tables and the seed of the split too.
         output: folder of the run.
         elmo: the ELMo model, its name or its folder; None trains the baseline without ELMo. The
             model is not changed: fine-tuning trains a copy.
@@ -150,6 +152,7 @@ def train_task(
         raise ConfigError("a task is trained by one process; start one process per run")
     task_type, all_examples = find_task(name), read_parts(name, data)
     drawn = draw(all_examples["train"], recipe.batch.share, recipe.training.seed)
+    task_type.check_training(drawn)
     examples = {**all_examples, "train": drawn}
     model, elmo_facts = (None, None) if elmo is None else _open_elmo(elmo, world.device)
     words = {
@@ -159,7 +162,7 @@ def train_task(
     static, vector_facts = _static_vectors(words, vectors)
     if vectors is None:  # random ones are worthless unless they are trained
         recipe = replace(recipe, input=replace(recipe.input, tune_static=True))
-    made_of = {
+    made_of: dict[str, Any] = {
         "data": {**data_facts(name, data, examples), "share": recipe.batch.share},
         "vectors": vector_facts,
         "elmo": elmo_facts and {key: elmo_facts[key] for key in ("name", "fingerprint")},
@@ -176,7 +179,7 @@ def train_task(
     card = TaskCard(
         task=name,
         recipe=asdict(recipe),
-        facts=task_type.facts_of(drawn),
+        facts={**task_type.facts_of(drawn), "source": how_read(made_of["data"])},
         words=static.words,
         static_width=static.size["width"],
         letters=sorted(set().union(*words["train"])) if recipe.input.letters else None,
@@ -321,13 +324,14 @@ def _fit(
 def _fixed(name: str, recipe: TaskRecipe, made_of: Mapping[str, Any]) -> dict[str, Any]:
     """What must not change when a run is resumed; names and places of files may."""
     values = asdict(recipe)
-    files, vectors, elmo = made_of["data"]["files"], made_of["vectors"], made_of["elmo"]
+    data, vectors, elmo = made_of["data"], made_of["vectors"], made_of["elmo"]
+    read = {key: data[key] for key in ("columns", "split") if key in data}
     return {
         "task": name,
         **{part: values[part] for part in FIXED},
         "accumulate": recipe.training.accumulate,
         "seed": recipe.training.seed,
-        "data": {part: file["sha256"] for part, file in files.items()},
+        "data": {part: file["sha256"] for part, file in data["files"].items()} | read,
         "vectors": vectors and vectors["sha256"],
         "elmo": elmo and elmo["fingerprint"],
     }
