@@ -74,10 +74,8 @@ class ClassificationTask(LabelledTask[Classified, str, ModelSettings]):
         """Raise TextError if all have the same label."""
         labels = cls.facts_of(train)["labels"]
         if len(labels) == 1:
-            raise TextError(
-                f"all {len(train):,} training {cls.noun} have the label {labels[0]!r}; expected at "
-                f"least two different labels"
-            )
+            what = f"all {len(train):,} {cls.noun} have the label {labels[0]!r}"
+            raise TextError(f"{what}; expected at least two different labels")
 
     @classmethod
     def split_by(cls, example: Classified) -> tuple[str, Any]:
@@ -89,7 +87,8 @@ class ClassificationTask(LabelledTask[Classified, str, ModelSettings]):
         """Raise TextError if the training part has none of the examples' labels."""
         found, known = {example.label for example in examples}, set(facts["labels"])
         if found and not found & known:
-            shown = [", ".join(map(repr, sorted(each)[:5])) for each in (found, known)]
+            firsts = [[label[:30] for label in sorted(each)[:5]] for each in (found, known)]
+            shown = [", ".join(map(repr, each)) for each in firsts]
             raise TextError(
                 f"{path}: none of its labels ({shown[0]}) occurs in the training part "
                 f"({shown[1]}); use the same labels"

@@ -31,6 +31,7 @@ from relmo.tasks.layer_cache import LayerCache
 from relmo.tasks.registry import data_facts, find_task, read_parts
 from relmo.tasks.sources import Source, how_read
 from relmo.tasks.static_vectors import StaticVectors, random_vectors, read_vectors
+from relmo.tasks.tables import DEFAULT_COLUMNS
 from relmo.train.distributed import join_world
 from relmo.train.optim import OptimSettings
 from relmo.train.recipe import make_sections, read_recipe
@@ -325,13 +326,15 @@ def _fixed(name: str, recipe: TaskRecipe, made_of: Mapping[str, Any]) -> dict[st
     """What must not change when a run is resumed; names and places of files may."""
     values = asdict(recipe)
     data, vectors, elmo = made_of["data"], made_of["vectors"], made_of["elmo"]
-    read = {key: data[key] for key in ("columns", "split") if key in data}
+    columns = data.get("columns")
     return {
         "task": name,
         **{part: values[part] for part in FIXED},
         "accumulate": recipe.training.accumulate,
         "seed": recipe.training.seed,
-        "data": {part: file["sha256"] for part, file in data["files"].items()} | read,
+        "data": {part: file["sha256"] for part, file in data["files"].items()},
+        "columns": columns if columns != DEFAULT_COLUMNS._asdict() else None,
+        "split": data.get("split"),
         "vectors": vectors and vectors["sha256"],
         "elmo": elmo and elmo["fingerprint"],
     }

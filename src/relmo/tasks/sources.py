@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from relmo.errors import ConfigError
 from relmo.files import sha256
-from relmo.progress import tell
+from relmo.progress import tell, working
 from relmo.tasks.data_files import PARTS, Part, find_parts, need_part
 from relmo.tasks.labelled import AnyTask
 from relmo.tasks.tables import (
@@ -51,11 +51,11 @@ def read_parts(task: type[AnyTask], data: Path | Source) -> dict[Part, list[Any]
     columns = _columns(task, source)
     if columns not in (source.columns, DEFAULT_COLUMNS):
         tell(f"relmo: {source.path.name}: text from {columns.text!r}, label from {columns.label!r}")
-    if source.path.is_file():
-        examples = task.read_file(source.path, "train", columns)
-        return _split_aloud(task, source, examples)
-    # A task of another package may take the folder alone.
-    found = task.parts(source.path, *([] if columns == NO_COLUMNS else [columns]))
+    with working(f"reading {source.path.name}"):
+        if source.path.is_file():
+            return _split_aloud(task, source, task.read_file(source.path, "train", columns))
+        # A task of another package may take the folder alone.
+        found = task.parts(source.path, *([] if columns == NO_COLUMNS else [columns]))
     for part in ("train", "dev"):
         if not found[part]:
             raise ConfigError(f"{source.path}: the {part} part contains no examples")
@@ -159,6 +159,7 @@ def _split_aloud(
     task: type[AnyTask], source: Source, examples: Sequence[Any]
 ) -> dict[Part, list[Any]]:
     """The parts of one file; a line on standard error says so."""
+    task.check_training(examples)
     found = split_examples(task, examples, source.split_seed)
     own = "give --data a folder with train, dev and test files for a split of your own"
     if not all(found.values()):
