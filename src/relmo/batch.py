@@ -9,10 +9,12 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from relmo.elmo import Elmo
+from relmo.errors import Interrupted
 from relmo.layers import LayerChoice, check_layers, layer_labels
 from relmo.vectors.formats import Record
 from relmo.vectors.writer import VectorWriter
@@ -61,7 +63,10 @@ def embed_lines(
     fingerprint = {"model": elmo.fingerprint(), "layers": layers, "tokenized": tokenized}
     check_layers(layers, elmo.config.num_layers)
     labels = layer_labels(layers, elmo.config.num_layers)
-    with VectorWriter(output, fingerprint, labels, resume=resume) as writer:
+    with (
+        VectorWriter(output, fingerprint, labels, resume=resume) as writer,
+        _saying_what_is_safe(writer),
+    ):
         start = time.perf_counter()
         resumed = writer.done
         todo = (text for line, text in enumerate(lines) if not writer.is_done(line, text))
@@ -84,6 +89,18 @@ def embed_lines(
         seconds=round(seconds, 3),
         tokens_per_second=round(tokens / seconds, 1),
     )
+
+
+@contextmanager
+def _saying_what_is_safe(writer: VectorWriter) -> Iterator[None]:
+    """Raise Interrupted, which says how many lines are saved, on Ctrl-C."""
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        if writer.done == 0:
+            raise
+        safe = f"interrupted; {writer.done:,} lines are saved in {writer.partial}"
+        raise Interrupted(safe, can_resume=True, cause=error) from error
 
 
 def _records(

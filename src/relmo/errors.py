@@ -18,9 +18,11 @@ A message says what was expected, what was found and what to do:
     ...     print(error)
 
 Each class also derives from the closest built-in exception (`ValueError`, `OSError`, …). Any other
-exception is a bug in relmo. `TextWarning` is a warning, not an error.
+exception is a bug in relmo. `TextWarning` is a warning, not an error. `Interrupted` is a
+KeyboardInterrupt that says what is safe.
 """
 
+import signal
 from importlib.util import find_spec
 from os import PathLike
 
@@ -76,6 +78,26 @@ class MissingExtra(RelmoError, ImportError):
 
 class TextWarning(UserWarning):
     """Text was read, but probably not as intended."""
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C, or SIGTERM, stopped the work; the message says what is safe.
+
+    Args:
+        safe: "interrupted at step 120; everything up to it is saved in runs/a/checkpoint".
+        can_resume: whether the same call with `resume` continues.
+        cause: what stopped the work; an earlier exception of this class knows the signal.
+    """
+
+    def __init__(
+        self, safe: str = "", can_resume: bool = False, cause: BaseException | int | None = None
+    ) -> None:
+        super().__init__(safe)
+        self.can_resume = can_resume
+        self.signal: int = cause if isinstance(cause, int) else getattr(cause, "signal", _CTRL_C)
+
+
+_CTRL_C = int(signal.SIGINT)
 
 
 def exit_code(error: RelmoError) -> int:

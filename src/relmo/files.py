@@ -1,18 +1,28 @@
-"""Files and folders: crash-safe replacement, JSON, checksums."""
+"""Files and folders: crash-safe replacement, locks, JSON, checksums."""
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
+import platform
+import re
+import secrets
 import shutil
 import sys
+import time
+import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from io import FileIO
 from pathlib import Path
 from typing import Any
 
 from relmo.errors import OutputError, RelmoError, WeightError
+
+if sys.platform != "win32":
+    import fcntl
 
 ADVICE = "check that the folder is writable and that there is space on the disk"
 
@@ -21,17 +31,20 @@ ADVICE = "check that the folder is writable and that there is space on the disk"
 def replacing(path: Path, advice: str = ADVICE) -> Iterator[Path]:
     """Yield a path beside `path` to write to; on exit that file is synced and renamed to `path`.
 
-    An error deletes the new file and leaves `path` as it was.
+    An error deletes the new file and leaves `path` as it was. If `path` is a link, the file that
+    it points to is replaced.
     """
-    temporary = path.with_name(path.name + ".tmp")
     with explain(path, advice):
-        try:
-            yield temporary
-            sync_file(temporary)
-            temporary.replace(path)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
+        path = _follow(path)
+        tidy(path.parent, path.name)
+        with _temporary_name(path, "tmp") as temporary:
+            try:
+                yield temporary
+                sync_file(temporary)
+                temporary.replace(path)
+            except BaseException:
+                temporary.unlink(missing_ok=True)
+                raise
         sync_folder(path.parent)
 
 
@@ -39,29 +52,202 @@ def replacing(path: Path, advice: str = ADVICE) -> Iterator[Path]:
 def replacing_folder(path: Path, advice: str = ADVICE) -> Iterator[Path]:
     """Yield an empty folder beside `path` to fill; on exit it is synced and renamed to `path`.
 
-    An error deletes the new folder and leaves `path` as it was. A crash leaves at most folders
-    whose names end in ".tmp", which the next replacement of `path` deletes.
+    An error deletes the new folder and leaves `path` as it was. A crash may leave the old one under
+    a hidden name, beside the new one: `tidy`, or the next replacement of `path`, puts it back.
     """
-    temporary, old = (path.with_name(path.name + end) for end in (".tmp", ".old.tmp"))
     with explain(path, advice):
+        path = _follow(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        tidy(path.parent, path.name)
+        with _temporary_name(path, "tmp") as temporary, _temporary_name(path, "old") as old:
+            try:
+                temporary.mkdir()
+                yield temporary
+                for file in temporary.iterdir():
+                    sync_file(file)
+                sync_folder(temporary)
+                if path.exists():  # a rename does not replace a folder that has files
+                    path.rename(old)
+                temporary.rename(path)
+            except BaseException:
+                shutil.rmtree(temporary, ignore_errors=True)
+                if old.exists() and not path.exists():
+                    old.rename(path)
+                raise
+            sync_folder(path.parent)
+            shutil.rmtree(old, ignore_errors=True)
+
+
+def tidy(folder: Path, name: str | None = None) -> None:
+    """Clean up after processes that were killed while they replaced files or folders in `folder`.
+
+    What was being written is deleted; a folder that was to be replaced is put back.
+
+    Args:
+        folder: where they wrote.
+        name: of the file or folder that was replaced; by default, all.
+    """
+    with suppress(OSError):  # no such folder, or not ours: it is only tidying
+        for each in sorted(folder.iterdir()):
+            found = LEFTOVER.fullmatch(each.name)
+            if not found or not _is_abandoned(each, found):
+                continue
+            if name is not None and found["name"] != _short(name):
+                continue
+            target = folder / (name or found["name"])
+            if found["end"] == "old" and not target.exists():
+                each.rename(target)
+            elif each.is_dir():
+                shutil.rmtree(each, ignore_errors=True)
+            else:
+                each.unlink(missing_ok=True)
+
+
+HOST = f"{zlib.crc32(platform.node().encode()):08x}"
+LEFTOVER = re.compile(
+    r"\.(?P<name>.+)\.(?P<host>[0-9a-f]{8})-(?P<pid>\d+)-[0-9a-f]{8}\.(?P<end>tmp|old)", re.DOTALL
+)
+_in_use: set[Path] = set()  # temporary names of this process
+
+
+@contextmanager
+def _temporary_name(path: Path, end: str) -> Iterator[Path]:
+    """A hidden name beside `path` that nobody else has; it says which process uses it."""
+    token = f"{HOST}-{os.getpid()}-{secrets.token_hex(4)}"
+    temporary = path.with_name(f".{_short(path.name)}.{token}.{end}")
+    _in_use.add(temporary)
+    try:
+        yield temporary
+    finally:
+        _in_use.discard(temporary)
+
+
+def _short(name: str) -> str:
+    """The name itself, or its hash if a longer one could not be a file's."""
+    is_long = len(os.fsencode(name)) > 200
+    return hashlib.sha256(os.fsencode(name)).hexdigest() if is_long else name
+
+
+def _is_abandoned(path: Path, name: re.Match[str]) -> bool:
+    """Whether the process that a temporary name tells has ended."""
+    if name["host"] != HOST or sys.platform == "win32":
+        return False
+    pid = int(name["pid"])
+    if pid == os.getpid():  # in a container a new process often has the number of the one before
+        return path not in _in_use
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return True
+    except PermissionError:
+        pass
+    return False
+
+
+def _follow(path: Path) -> Path:
+    """What a link points to; any other path as it is."""
+    if not path.is_symlink():
+        return path
+    target = Path(os.path.realpath(path))
+    if target.is_symlink():
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
+    return target
+
+
+# --- one process at a time
+
+
+class InUse(OutputError):
+    """Another process has locked the file."""
+
+
+def open_locked(path: Path) -> FileIO:
+    """Open the file for appending, unbuffered and locked; create it if it does not exist.
+
+    The lock ends with the process, however it ends.
+
+    Raises:
+        InUse: Another process has locked it.
+    """
+    while True:
+        file = path.open("ab", buffering=0)
         try:
-            for leftover in (temporary, old):
-                shutil.rmtree(leftover, ignore_errors=True)
-            temporary.mkdir(parents=True)
-            yield temporary
-            for file in temporary.iterdir():
-                sync_file(file)
-            sync_folder(temporary)
-            if path.exists():  # a rename does not replace a folder that has files
-                path.rename(old)
-            temporary.rename(path)
+            _lock(file, path)
+            with suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(file.fileno()), path.stat()):
+                    return file
         except BaseException:
-            shutil.rmtree(temporary, ignore_errors=True)
-            if old.exists() and not path.exists():
-                old.rename(path)
+            file.close()
             raise
-        sync_folder(path.parent)
-        shutil.rmtree(old, ignore_errors=True)
+        file.close()  # its owner deleted it between our opening and our locking: try again
+
+
+@contextmanager
+def locked(path: Path, pause: float = 0.2) -> Iterator[None]:
+    """Hold a lock, which is a file that exists meanwhile; wait while another process holds it."""
+    while True:
+        try:
+            file = open_locked(path)
+            break
+        except InUse:
+            time.sleep(pause)
+    try:
+        yield
+    finally:
+        _unlock(file, path)
+
+
+@contextmanager
+def locked_folder(folder: Path) -> Iterator[None]:
+    """Keep other processes from writing to a folder, which is created if it does not exist.
+
+    Raises:
+        InUse: Another process writes to it; the message names that process.
+    """
+    is_new, path = not folder.exists(), folder / ".lock"
+    make_folder(folder)
+    with explain(path):
+        try:
+            file = open_locked(path)
+        except InUse as error:
+            found = path.read_text(encoding="ascii", errors="replace").strip()
+            who = f"process {found}" if found.isdecimal() else "another process"
+            advice = "wait until it ends, or choose another folder"
+            raise InUse(f"{folder}: {who} is writing to this folder; {advice}") from error
+    try:
+        with explain(path):
+            file.truncate(0)
+            file.write(f"{os.getpid()}\n".encode())
+        yield
+    finally:
+        _unlock(file, path)
+        if is_new:
+            with suppress(OSError):  # not empty: what was written stays
+                folder.rmdir()
+
+
+def _lock(file: FileIO, path: Path) -> None:
+    if sys.platform == "win32":
+        return
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise InUse(
+            f"{path}: another process is writing it; wait until it ends, or choose another output"
+        ) from error
+    except OSError:
+        pass  # some network file systems have no locks: there the user must keep runs apart
+
+
+def _unlock(file: FileIO, path: Path) -> None:
+    """Delete a lock's file while it is locked, so that nobody locks a deleted one."""
+    if sys.platform == "win32":
+        file.close()
+    path.unlink(missing_ok=True)
+    file.close()
+
+
+# --- errors, syncing
 
 
 @contextmanager

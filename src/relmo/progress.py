@@ -98,8 +98,10 @@ def working(
     _display.begin(work)
     try:
         yield work
-    finally:
-        _display.end(work)
+    except BaseException:
+        _display.end(work, is_done=False)
+        raise
+    _display.end(work, is_done=True)
 
 
 def progress(
@@ -154,10 +156,10 @@ class _Display:
             if self._bar is not None:
                 self._show(work)
 
-    def end(self, work: Work) -> None:
+    def end(self, work: Work, is_done: bool) -> None:
         with self._lock:
             self._works.remove(work)
-            if work.is_announced and self._bar is None:
+            if is_done and work.is_announced and self._bar is None:
                 count = f" ({work.done:,})" if work.done else ""
                 tell(f"relmo: {work.what}{count}: done in {duration(work.seconds)}")
             if self._works:

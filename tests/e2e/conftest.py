@@ -18,7 +18,12 @@ class Finished:
 
 @pytest.fixture
 def run(monkeypatch, capfdbinary):
-    """Run the command in this process: importing torch anew costs seconds each time."""
+    """Run the command in this process: importing torch anew costs seconds each time.
+
+    Progress is silent: whether work takes more than a second depends on the machine.
+    """
+    monkeypatch.setattr("relmo.progress.FIRST", 600.0)
+    monkeypatch.setattr("relmo.progress.EVERY", 600.0)
 
     def run(*args, stdin: bytes = b"") -> Finished:
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))

@@ -3,13 +3,21 @@
 import gzip
 import json
 import lzma
+import os
 import random
+import shlex
+import signal
 
 import pytest
 
 from relmo import Elmo
+from relmo.cli.main import main
+from relmo.files import locked_folder
+from relmo.tasks.lm.settings import load_recipe
 from relmo.train.run import read_record
+from relmo.train.trainer import Trainer
 from tests.conftest import tiny_config
+from tests.support.toy_lm import metrics
 
 SMALL = [
     "--set", "model.char_cnn.width=8", "--set", "model.char_cnn.filters=[[1, 4], [2, 8]]",
@@ -127,6 +135,78 @@ def test_a_run_is_resumed(pretrain, tmp_path):
     found = pretrain(tmp_path / "run", *more, "--json")
     assert found.returncode == 0, found.stderr
     assert [json.loads(line).get("step") for line in found.stdout.splitlines()] == [None, 6, 6]
+
+
+@pytest.fixture
+def signalled(monkeypatch):
+    """Send a signal to this process while a step is made."""
+
+    def signalled(step, number):
+        train_step = Trainer._train_step
+
+        def with_signal(trainer, progress):
+            if trainer.step == step:
+                signal.raise_signal(number)
+            return train_step(trainer, progress)
+
+        monkeypatch.setattr(Trainer, "_train_step", with_signal)
+
+    yield signalled
+    monkeypatch.undo()
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupted_run_says_what_is_safe_and_how_to_go_on(
+    pretrain, tmp_path, signalled, data, cache, number, code
+):
+    assert pretrain(tmp_path / "whole", *STEPS, "--json").returncode == 0
+    signalled(1, number)
+    output = tmp_path / "my run"
+    found = pretrain(output, *STEPS, "--json")
+    assert found.returncode == code, found.stderr
+    command = shlex.split(found.stderr.decode().strip().split("Continue with: relmo ", 1)[1])
+    assert found.stderr.startswith(
+        f"relmo: interrupted at step 2; everything up to step 2 is saved in {output}/check".encode()
+    )
+    assert command[:2] == ["pretrain", "--recipe"]
+    assert command[-2:] == ["--json", "--resume"]
+    with pytest.raises(SystemExit) as exit_:
+        main(command)
+    assert exit_.value.code in (None, 0)
+    assert metrics(output) == metrics(tmp_path / "whole")
+
+
+def test_an_interruption_before_training_says_how_to_start_again(pretrain, tmp_path, monkeypatch):
+    def interrupt(*_):
+        signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr("relmo.tasks.lm.pretrain.open_cache", interrupt)
+    found = pretrain(tmp_path / "run", *STEPS)
+    assert found.returncode == 143
+    assert b"relmo: interrupted before the first checkpoint. Start again with: " in found.stderr
+    assert b"--resume" not in found.stderr
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_run_that_never_began_is_not_resumed(pretrain, tmp_path):
+    found = pretrain(tmp_path / "run", *STEPS, "--resume")
+    assert found.returncode == 2
+    assert b"run has no checkpoint to resume from" in found.stderr
+    assert b"start it without --resume" in found.stderr
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_second_run_in_the_same_folder_is_refused(pretrain, tmp_path):
+    with locked_folder(tmp_path / "run"):
+        found = pretrain(tmp_path / "run", *STEPS)
+    assert found.returncode == 1
+    assert f"process {os.getpid()} is writing to this folder".encode() in found.stderr
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("recipe", ["tiny", "small", "base"])
+def test_every_recipe_makes_checkpoints(recipe):
+    assert load_recipe(recipe).training.checkpoint_minutes > 0
 
 
 def test_fine_tuning_takes_the_models_shapes(pretrain, model, tmp_path):

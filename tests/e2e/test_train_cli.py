@@ -3,17 +3,22 @@
 import json
 import os
 import random
+import shlex
+import signal
 import subprocess
 import sys
 
 import pytest
 
-from relmo import Elmo
+from relmo import Elmo, progress
 from relmo.cli.main import main
 from relmo.tasks.registry import find_task
-from relmo.tasks.run import train_task
+from relmo.tasks.run import load_task_recipe, train_task
+from relmo.train.recipe import known_recipes
 from relmo.train.run import read_record
+from relmo.train.trainer import Trainer
 from tests.conftest import tiny_config
+from tests.support.toy_lm import metrics
 from tests.support.toy_tasks import TOYS, toy_recipe
 
 SMALL = [f"--set={change}" for change in (*TOYS["ner"].shrink, "training.epochs=8")]
@@ -103,6 +108,66 @@ def test_a_bad_row_is_named_and_exit_code_1(run, tmp_path):
     found = run("train", "ner", "--data", data, "--output", tmp_path / "run", "--elmo", "none")
     assert found.returncode == 1
     assert b"dev.txt, line " in found.stderr
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupted_run_says_what_is_safe_and_how_to_go_on(
+    run, data, tmp_path, monkeypatch, number, code
+):
+    train_step = Trainer._train_step
+
+    def with_signal(trainer, progress):
+        if trainer.step == 4:
+            signal.raise_signal(number)
+        return train_step(trainer, progress)
+
+    options = ["--data", data, "--elmo", "none", *SMALL, "--set=training.epochs=2"]
+    assert run("train", "ner", "--output", tmp_path / "whole", *options).returncode == 0
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "_train_step", with_signal)
+        found = run("train", "ner", "--output", tmp_path / "run", *options)
+    assert found.returncode == code, found.stderr
+    said, command = found.stderr.decode().strip().splitlines()[-1].split(". Continue with: relmo ")
+    assert said.startswith("relmo: interrupted at step 5; everything up to step 5 is saved in ")
+    again = run(*shlex.split(command))
+    assert again.returncode == 0, again.stderr
+    assert metrics(tmp_path / "run") == metrics(tmp_path / "whole")
+
+
+def test_a_run_that_never_began_is_not_resumed(run, data, tmp_path):
+    found = run("train", "ner", "--data", data, "--output", tmp_path / "run", "--resume", *SMALL)
+    assert found.returncode == 2
+    assert b"run has no checkpoint to resume from" in found.stderr
+
+
+@pytest.mark.parametrize("recipe", known_recipes("tasks"))
+def test_every_recipe_makes_checkpoints(recipe):
+    training = load_task_recipe(recipe.split("-")[0], recipe).training
+    assert training.checkpoint_minutes > 0
+
+
+def test_every_part_of_training_shows_its_progress(run, data, elmo_folder, tmp_path, monkeypatch):
+    shown, begin = [], progress._display.begin
+
+    def note_and_begin(work):
+        shown.append(work.what)
+        begin(work)
+
+    monkeypatch.setattr(progress._display, "begin", note_and_begin)
+    options = ["--data", data, "--elmo", elmo_folder, *SMALL, "--set=training.epochs=1"]
+    found = run("train", "ner", "--output", tmp_path / "run", *options)
+    assert found.returncode == 0, found.stderr
+    for what in (
+        "loading PyTorch",
+        "reading data",
+        "loading ELMo",
+        "reading word vectors",
+        "sentences read by ELMo",
+        "training steps",
+        "evaluating",
+        "scoring the test set",
+    ):
+        assert what in shown
 
 
 def test_a_finished_run_is_not_written_over(run, data, run_folder):

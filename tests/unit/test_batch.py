@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from relmo.batch import embed_lines
-from relmo.errors import ConfigError, OutputError
+from relmo.errors import ConfigError, Interrupted, OutputError
 from relmo.layers import layer_labels, parse_layers
 from relmo.runtime.runtime import WINDOW_TOKENS
 
@@ -45,6 +45,19 @@ def test_an_interrupted_run_is_resumed_to_the_same_result(tiny, tmp_path, stop, 
     assert whole.keys() == found.keys()
     assert all(np.allclose(whole[k], found[k], rtol=0, atol=1e-5) for k in whole)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["out.h5", "whole.h5"]
+
+
+def test_an_interruption_says_how_many_lines_are_safe(tiny, tmp_path, monkeypatch):
+    monkeypatch.setitem(WINDOW_TOKENS, "cpu", 20)
+
+    def interrupted():
+        yield from LINES
+        raise KeyboardInterrupt
+
+    with pytest.raises(Interrupted, match=r"interrupted; \d+ lines are saved in .*out.h5.partial$"):
+        embed_lines(tiny, interrupted(), tmp_path / "out.h5", batch_tokens=5)
+    with pytest.raises(KeyboardInterrupt, match=r"^$"):
+        embed_lines(tiny, interrupted(), tmp_path / "other.h5")  # none is done yet
 
 
 def test_another_job_is_not_resumed(tiny, tmp_path, monkeypatch):

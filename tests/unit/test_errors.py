@@ -1,5 +1,7 @@
 """The error tree, exit codes, and the install command of a missing extra."""
 
+import signal
+
 import pytest
 
 from relmo import errors
@@ -25,3 +27,11 @@ def test_a_wrong_call_and_failed_work_exit_differently():
         assert errors.exit_code(kind("x")) == 2
     for kind in (errors.TextError, errors.WeightError, errors.OutputError, errors.RelmoError):
         assert errors.exit_code(kind("x")) == 1
+
+
+def test_an_interruption_knows_its_signal():
+    first = errors.Interrupted(cause=signal.SIGTERM)
+    again = errors.Interrupted("3 lines are saved", can_resume=True, cause=first)
+    assert (str(first), str(again)) == ("", "3 lines are saved")
+    assert first.signal == again.signal == signal.SIGTERM
+    assert errors.Interrupted(cause=KeyboardInterrupt()).signal == signal.SIGINT

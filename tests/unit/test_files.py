@@ -1,12 +1,24 @@
 """The old file or the new one, never half of one."""
 
+import errno
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from relmo import files
 from relmo.errors import OutputError
-from relmo.files import explain, replacing, replacing_folder
+from relmo.files import (
+    explain,
+    locked_folder,
+    open_locked,
+    replacing,
+    replacing_folder,
+    tidy,
+)
+from tests.support.leftovers import leftover
 
 
 def test_a_crash_while_writing_leaves_the_old_file(tmp_path):
@@ -91,7 +103,7 @@ def test_a_rename_that_fails_brings_the_old_folder_back(tmp_path, monkeypatch):
     rename = Path.rename
 
     def fail(self, target):
-        if self.name == "folder.tmp":
+        if self.suffix == ".tmp":
             raise OSError(5, "Input/output error")
         return rename(self, target)
 
@@ -103,10 +115,197 @@ def test_a_rename_that_fails_brings_the_old_folder_back(tmp_path, monkeypatch):
 
 
 def test_leftovers_of_a_crash_are_deleted(tmp_path):
-    for name in ("folder.tmp", "folder.old.tmp"):
-        (tmp_path / name).mkdir()
-        fill(tmp_path / name, "torn")
+    for end in ("tmp", "old"):
+        (tmp_path / leftover("folder", end)).mkdir()
+        fill(tmp_path / leftover("folder", end), "torn")
+    (tmp_path / "folder").mkdir()
     with replacing_folder(tmp_path / "folder") as temporary:
         (temporary / "a").write_text("new")
     assert texts(tmp_path / "folder") == {"a": "new"}
     assert [path.name for path in tmp_path.iterdir()] == ["folder"]
+
+
+def test_leftovers_of_others_stay(tmp_path):
+    kept = {
+        "file.tmp",
+        "file.old.tmp",
+        leftover("another"),
+        leftover("file", pid=os.getppid()),
+        leftover("file", host="00000000"),
+    }
+    for name in kept:
+        (tmp_path / name).write_text("mine")
+    (tmp_path / leftover("file")).write_text("half")
+    (tmp_path / leftover("file", pid=os.getpid())).write_text("of a process with our number")
+    with replacing(tmp_path / "file") as temporary:
+        temporary.write_text("new")
+    assert {path.name for path in tmp_path.iterdir()} == kept | {"file"}
+    assert all((tmp_path / name).read_text() == "mine" for name in kept)
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from relmo.files import replacing_folder
+
+rename, path, left = Path.rename, Path(sys.argv[1]), int(sys.argv[2])
+
+def rename_or_die(self, target):
+    global left
+    if left == 0:
+        os._exit(9)  # as kill -9 would end it
+    left -= 1
+    return rename(self, target)
+
+Path.rename = rename_or_die
+with replacing_folder(path) as new:
+    (new / "a").write_text("new")
+"""
+
+
+@pytest.mark.parametrize("renames", [0, 1])
+def test_a_kill_between_two_renames_loses_nothing(tmp_path, renames):
+    path = tmp_path / "folder"
+    path.mkdir()
+    (path / "a").write_text("old")
+    ended = subprocess.run([sys.executable, "-c", KILLED, str(path), str(renames)], check=False)
+    assert ended.returncode == 9
+    assert path.exists() == (renames == 0)
+    tidy(tmp_path)
+    assert texts(path) == {"a": "old"}
+    assert [each.name for each in tmp_path.iterdir()] == ["folder"]
+
+
+def test_a_kill_between_two_renames_is_mended_by_the_next_writer(tmp_path):
+    old = tmp_path / leftover("folder", "old")
+    old.mkdir()
+    fill(old, "old")
+    with pytest.raises(KeyboardInterrupt), replacing_folder(tmp_path / "folder"):
+        raise KeyboardInterrupt
+    assert texts(tmp_path / "folder") == {"a": "old", "b": "old"}
+    assert [path.name for path in tmp_path.iterdir()] == ["folder"]
+
+
+def test_a_file_that_only_looks_like_ours_is_not_written_over(tmp_path):
+    (tmp_path / "out.h5.tmp").write_text("mine")
+    with replacing(tmp_path / "out.h5") as temporary:
+        temporary.write_text("new")
+    assert texts(tmp_path) == {"out.h5": "new", "out.h5.tmp": "mine"}
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_link_stays_a_link(tmp_path, exists):
+    (tmp_path / "elsewhere").mkdir()
+    target, link = tmp_path / "elsewhere" / "real", tmp_path / "link"
+    if exists:
+        target.write_text("old")
+    link.symlink_to(target)
+    with replacing(link) as temporary:
+        assert temporary.parent == target.parent
+        temporary.write_text("new")
+    assert link.is_symlink()
+    assert target.read_text() == "new"
+    assert [path.name for path in target.parent.iterdir()] == ["real"]
+
+
+def test_a_link_to_itself_is_an_error(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "link")
+    with pytest.raises(OutputError, match="symbolic links"), replacing(tmp_path / "link"):
+        pass
+
+
+def test_a_link_to_a_folder_stays_a_link(tmp_path):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    with replacing_folder(tmp_path / "link") as temporary:
+        (temporary / "a").write_text("new")
+    assert (tmp_path / "link").is_symlink()
+    assert texts(tmp_path / "real") == {"a": "new"}
+
+
+def test_a_long_name_can_be_replaced(tmp_path):
+    name = "é" * 125  # 250 bytes; 255 are allowed
+    for text in ("old", "new"):
+        with replacing(tmp_path / name) as temporary:
+            temporary.write_text(text)
+    assert texts(tmp_path) == {name: "new"}
+
+
+# ── one process at a time ───────────────────────────────────────────────────────────────────
+
+
+def test_a_locked_file_is_held_by_one(tmp_path):
+    with (
+        open_locked(tmp_path / "a"),
+        pytest.raises(OutputError, match="another process is writing it; wait until it ends"),
+    ):
+        open_locked(tmp_path / "a")
+
+
+def test_a_lock_ends_with_its_holder(tmp_path):
+    open_locked(tmp_path / "a").close()
+    open_locked(tmp_path / "a").close()
+
+
+def test_a_file_deleted_while_it_was_being_locked_is_opened_anew(tmp_path, monkeypatch):
+    path, take, calls = tmp_path / "a", files._lock, []
+
+    def lock_after_deletion(file, where):
+        calls.append(file)
+        if len(calls) == 1:
+            path.unlink()
+        take(file, where)
+
+    monkeypatch.setattr(files, "_lock", lock_after_deletion)
+    with open_locked(path) as file:
+        file.write(b"x")
+    assert len(calls) == 2
+    assert path.read_bytes() == b"x"
+
+
+def test_a_file_system_without_locks_is_accepted(tmp_path, monkeypatch):
+    def no_locks(file, how):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("fcntl.flock", no_locks)
+    open_locked(tmp_path / "a").close()
+
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from relmo.files import locked_folder
+
+with locked_folder(Path(sys.argv[1])):
+    print("locked", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_a_folder_is_locked_until_its_process_ends_however_it_ends(tmp_path):
+    folder = tmp_path / "run"
+    command = [sys.executable, "-c", HOLD, str(folder)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout.readline() == "locked\n"
+        who = f"run: process {holder.pid} is writing to this folder; wait until it ends"
+        with pytest.raises(OutputError, match=who), locked_folder(folder):
+            pass
+        holder.kill()
+    with locked_folder(folder):
+        assert (folder / ".lock").read_text() == f"{os.getpid()}\n"
+    assert list(folder.iterdir()) == []
+
+
+def test_a_folder_that_was_made_for_nothing_is_removed(tmp_path):
+    with locked_folder(tmp_path / "a" / "b"):
+        pass
+    assert list((tmp_path / "a").iterdir()) == []
+    with locked_folder(tmp_path / "c"):
+        (tmp_path / "c" / "file").touch()
+    assert [path.name for path in (tmp_path / "c").iterdir()] == ["file"]
+
+
+def test_a_folder_that_cannot_be_locked_is_named(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(OutputError, match="cannot write"), locked_folder(tmp_path / "file"):
+        pass

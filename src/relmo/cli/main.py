@@ -1,6 +1,6 @@
 """The `relmo` command: its subcommands, and how errors are reported.
 
-Exit codes: 0 success, 1 the work failed, 2 wrong usage, 130 interrupted.
+Exit codes: 0 success, 1 the work failed, 2 wrong usage, 130 interrupted (143 by SIGTERM).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from rich.console import Console
 from relmo import __version__
 from relmo.cli.models import convert, embed, info, perplexity, pretrain
 from relmo.cli.search import index, search, serve
-from relmo.cli.shared import note
+from relmo.cli.shared import Stopped, interruptible, note, say_interrupted
 from relmo.cli.studies import bench, neighbors, probe, report
 from relmo.cli.tasks import evaluate, predict, train
 from relmo.errors import RelmoError, exit_code
@@ -58,7 +58,8 @@ COMMANDS: dict[str, dict[Callable[..., None], str]] = {
 """Heading of the help -> command -> its example."""
 for _heading, _commands in COMMANDS.items():
     for _command, _example in _commands.items():
-        app.command(rich_help_panel=_heading, epilog=f"Example: {_example}")(_command)
+        _run = _command if _command is serve else interruptible(_command)  # serve has its own way
+        app.command(rich_help_panel=_heading, epilog=f"Example: {_example}")(_run)
 
 
 def _version(asked: bool) -> None:
@@ -79,13 +80,14 @@ def _options(
 def main(args: list[str] | None = None) -> None:
     """Run the command line; an error that the user can fix is one line on standard error."""
     warnings.showwarning = _warn
+    given = sys.argv[1:] if args is None else args
     try:
-        app(args, prog_name="relmo")  # not "python -m relmo"
+        app(given, prog_name="relmo")  # not "python -m relmo"
     except RelmoError as error:
         _print_error(error)
         sys.exit(exit_code(error))
-    except KeyboardInterrupt:
-        sys.exit(130)
+    except Stopped as stopped:
+        sys.exit(say_interrupted(stopped.cause, given))
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # e.g. `| head`
         sys.exit(1)

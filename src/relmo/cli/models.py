@@ -26,6 +26,7 @@ from relmo.cli.shared import (
     say_line,
 )
 from relmo.errors import ConfigError, TextError, WeightError
+from relmo.progress import progress, working
 
 
 class OnError(Enum):
@@ -73,7 +74,6 @@ def embed(
     from relmo.batch import embed_lines
     from relmo.elmo import Elmo
     from relmo.layers import check_layers, parse_layers
-    from relmo.progress import progress
     from relmo.text.documents import read_files
     from relmo.vectors.writer import check_output
     from relmo.weights.find import UNTRAINED
@@ -193,13 +193,12 @@ def pretrain(
     as_json: AsJsonLines = False,
 ) -> None:
     """Pretrain a model on plain text, or fine-tune one with --init."""
-    from relmo.tasks.lm.pretrain import pretrain as run
-    from relmo.tasks.lm.settings import load_recipe
-    from relmo.train.distributed import is_main_process
-    from relmo.weights.find import read_model
-    from relmo.weights.safetensors_files import check_storage
+    with working("loading PyTorch"):
+        from relmo.tasks.lm.pretrain import pretrain as run
+        from relmo.tasks.lm.settings import load_recipe
+        from relmo.train.distributed import is_main_process
+        from relmo.weights.find import read_model
 
-    check_storage(storage)  # not after hours of training
     scores = run(
         load_recipe(recipe, set_ or [], minutes),
         data,
@@ -253,7 +252,6 @@ def perplexity(
 ) -> None:
     """Compute the perplexity of a text under the forward and backward language model."""
     from relmo.elmo import Elmo
-    from relmo.progress import progress
     from relmo.text.documents import find_files, read_documents
 
     if not file.exists():

@@ -6,11 +6,22 @@ Results go to standard output, notes and progress to standard error.
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Mapping
-from typing import Annotated, Any
+import os
+import shlex
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import wraps
+from types import FrameType
+from typing import Annotated, Any, ParamSpec
 
 import typer
+
+from relmo.errors import Interrupted
+from relmo.progress import tell
+
+P = ParamSpec("P")
 
 DEFAULT_MODEL = "relmo-en-small"
 """The model bundled with relmo."""
@@ -45,15 +56,80 @@ def say_json(values: Mapping[str, Any]) -> None:
 
 def note(text: str) -> None:
     """Print a line on standard error that is not part of the result."""
-    if sys.stderr is not None:
-        print(f"relmo: {text}", file=sys.stderr)  # noqa: T201 - the one place that prints
+    tell(f"relmo: {text}")
+
+
+@contextmanager
+def if_interrupted(safe: str, can_resume: bool = False) -> Iterator[None]:
+    """Within the block, say on Ctrl-C and SIGTERM what is safe; the command to go on is added.
+
+    Work that knows better raises Interrupted itself.
+
+    Args:
+        safe: "interrupted; the lines so far are saved in out.h5.partial".
+        can_resume: whether the same command with --resume continues.
+    """
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        if str(error):
+            raise
+        raise Interrupted(safe, can_resume, error) from error
+
+
+class Stopped(Exception):
+    """A command was interrupted; typer would hide a KeyboardInterrupt."""
+
+    def __init__(self, cause: KeyboardInterrupt) -> None:
+        super().__init__(str(cause))
+        self.cause = cause
+
+
+def interruptible(command: Callable[P, None]) -> Callable[P, None]:
+    """The command; if it is interrupted, `Stopped` is raised, for `say_interrupted`.
+
+    SIGTERM, by which systems end a process, is treated as Ctrl-C is.
+    """
+
+    @wraps(command)
+    def run(*args: P.args, **options: P.kwargs) -> None:
+        in_main_thread = threading.current_thread() is threading.main_thread()
+        before = signal.signal(signal.SIGTERM, _terminate) if in_main_thread else None
+        try:
+            command(*args, **options)
+        except KeyboardInterrupt as error:
+            raise Stopped(error) from error
+        finally:
+            if in_main_thread:
+                signal.signal(signal.SIGTERM, before)
+
+    return run
+
+
+def _terminate(number: int, frame: FrameType | None) -> None:
+    raise Interrupted(cause=number)
+
+
+def say_interrupted(error: KeyboardInterrupt, command: Sequence[str]) -> int:
+    """Print what is safe and how to go on; return the exit code, 128 and the signal's number."""
+    number = error.signal if isinstance(error, Interrupted) else int(signal.SIGINT)
+    text = str(error) or "interrupted"
+    if isinstance(error, Interrupted) and str(error):
+        words = ["relmo", *command]
+        how = "Continue with" if error.can_resume else "Start again with"
+        if error.can_resume and "--resume" not in words:
+            words.append("--resume")
+        text += f". {how}: {shlex.join(words)}"
+    if os.environ.get("RANK", "0") == "0":  # of several processes one speaks
+        note(text)
+    return 128 + number
 
 
 def say_line(values: Mapping[str, Any]) -> None:
     """Print one line of training progress on standard error."""
     shown = {k: v for k, v in values.items() if k not in ("loss", "rate")}
     parts = [f"{k} {v:,.4g}" if isinstance(v, float) else f"{k} {v:,}" for k, v in shown.items()]
-    print("  ".join(parts), file=sys.stderr, flush=True)  # noqa: T201 - progress
+    tell("  ".join(parts))
 
 
 def _readable(value: Any) -> str:  # noqa: ANN401 - any JSON

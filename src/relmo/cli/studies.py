@@ -94,7 +94,7 @@ def neighbors(
     from relmo.train.run import Run
 
     if output is not None:
-        Run(output).check_start(resume=False, makes_checkpoints=False)
+        Run(output).check_start(resume=False)
     by = None if layer is None else parse_layers(layer)
     elmo = Elmo.from_pretrained(model)
     found = find_neighbors(

@@ -77,9 +77,10 @@ def train(
     as_json: AsJsonLines = False,
 ) -> None:
     """Train a task model on labeled data and score it on the test set."""
-    from relmo.tasks.run import load_task_recipe, train_task
-    from relmo.tasks.sources import Source
-    from relmo.tasks.tables import Columns
+    with working("loading PyTorch"):
+        from relmo.tasks.run import load_task_recipe, train_task
+        from relmo.tasks.sources import Source
+        from relmo.tasks.tables import Columns
 
     chosen = load_task_recipe(task, recipe, set_ or [])
     if vectors is None:

@@ -264,11 +264,14 @@ class LabelledTask(ABC, Generic[Example, Prediction, ModelSettings]):
         return self._tokens.mixes()
 
     def state(self) -> dict[str, Tensor]:
-        """Nothing but the weights is carried from step to step."""
-        return {}
+        """The sums of the next log line; nothing but the weights is carried from step to step."""
+        return {"loss_sum": self._sum.view(1, 1), "loss_steps": torch.tensor([[self._steps]])}
 
     def load_state(self, state: dict[str, Tensor]) -> None:
-        """Nothing to restore."""
+        """Restore the sums; a checkpoint of an earlier version has none."""
+        if "loss_sum" in state:
+            self._sum = state["loss_sum"].to(self.device).view(())
+            self._steps = int(state["loss_steps"])
 
     # ── use ─────────────────────────────────────────────────────────────────────────────────────
 

@@ -23,6 +23,7 @@ from relmo.elmo import Elmo
 from relmo.elmo_layer import ElmoLayer
 from relmo.errors import ConfigError, ModelNotFound, WeightError
 from relmo.files import make_folder, read_json, replacing, sha256
+from relmo.progress import working
 from relmo.runtime.runtime import PrecisionChoice, check_precision
 from relmo.tasks.data_files import Part
 from relmo.tasks.inputs import Inputs, InputSettings, Letters, make_elmo_layer
@@ -32,7 +33,7 @@ from relmo.tasks.registry import data_facts, find_task, read_parts
 from relmo.tasks.sources import Source, how_read
 from relmo.tasks.static_vectors import StaticVectors, random_vectors, read_vectors
 from relmo.tasks.tables import DEFAULT_COLUMNS
-from relmo.train.distributed import join_world
+from relmo.train.distributed import World, join_world
 from relmo.train.optim import OptimSettings
 from relmo.train.recipe import make_sections, read_recipe
 from relmo.train.run import Run, write_record
@@ -146,21 +147,40 @@ def train_task(
         device: "cpu", "cuda" …; by default, a GPU if there is one.
         report: called with each line of metrics.
     """
-    run, makes_checkpoints = Run(output), bool(recipe.training.checkpoint_every)
-    run.check_start(resume=resume, makes_checkpoints=makes_checkpoints)
-    world = join_world(device)
+    run, world = Run(output), join_world(device)
     if world.size > 1:
         raise ConfigError("a task is trained by one process; start one process per run")
+    with run.opened(resume=resume):
+        return _train_task(
+            run, name, recipe, data, elmo, vectors, cache or output / "cache", resume, world, report
+        )
+
+
+def _train_task(
+    run: Run,
+    name: str,
+    recipe: TaskRecipe,
+    data: Path | Source,
+    elmo: Elmo | str | Path | None,
+    vectors: Path | None,
+    cache: Path,
+    resume: bool,
+    world: World,
+    report: Callable[[dict[str, Any]], None],
+) -> dict[str, float]:
+    """Train in an opened run; see `train_task`."""
     task_type, all_examples = find_task(name), read_parts(name, data)
     drawn = draw(all_examples["train"], recipe.batch.share, recipe.training.seed)
     task_type.check_training(drawn)
     examples = {**all_examples, "train": drawn}
-    model, elmo_facts = (None, None) if elmo is None else _open_elmo(elmo, world.device)
+    with working("loading ELMo"):
+        model, elmo_facts = (None, None) if elmo is None else _open_elmo(elmo, world.device)
     words = {
         part: {word for e in found for sentence in task_type.sentences(e) for word in sentence}
         for part, found in examples.items()
     }
-    static, vector_facts = _static_vectors(words, vectors)
+    with working("reading word vectors"):
+        static, vector_facts = _static_vectors(words, vectors)
     if vectors is None:  # random ones are worthless unless they are trained
         recipe = replace(recipe, input=replace(recipe.input, tune_static=True))
     made_of: dict[str, Any] = {
@@ -169,14 +189,14 @@ def train_task(
         "elmo": elmo_facts and {key: elmo_facts[key] for key in ("name", "fingerprint")},
     }
     defaults = {part: asdict(type(getattr(recipe, part))()) for part in FIXED}
-    run.check_settings(_fixed(name, recipe, made_of), save=makes_checkpoints, defaults=defaults)
+    run.check_settings(_fixed(name, recipe, made_of), defaults=defaults)
     layer = layers = None
     if model is not None:
         layer = make_elmo_layer(model, recipe.input)
         if not recipe.input.finetune:
             parts = all_examples.values()  # all examples: runs on other shares use the same cache
             sentences = (s for part in parts for e in part for s in task_type.sentences(e))
-            layers = layer.layers_from = LayerCache(model, sentences, cache or output / "cache")
+            layers = layer.layers_from = LayerCache(model, sentences, cache)
     card = TaskCard(
         task=name,
         recipe=asdict(recipe),
@@ -191,7 +211,7 @@ def train_task(
     if not task.train:
         longest = recipe.batch.max_length
         raise ConfigError(f"all training examples are longer than batch.max_length = {longest}")
-    card.write(output)
+    card.write(run.folder)
     trainer = Trainer(task, recipe.training, recipe.optimizer, run, world, report)
     scores, counts = _fit(trainer, task, examples["test"], resume)
     cached = {"recipe": card.recipe, "cache": None if layers is None else layers.meta}
@@ -311,7 +331,8 @@ def _fit(
         scores = trainer.fit(resume)
         if not test:
             return scores, None
-        predictions = task.predict(test)
+        with working("scoring the test set"):
+            predictions = task.predict(test)
         found = task.scores(test, predictions)
         counts = task.counts(test, predictions)
         return scores | {f"test_{name}": value for name, value in found.items()}, counts

@@ -1,17 +1,21 @@
 """Checkpoints, from which a run continues exactly where it stopped.
 
     checkpoint/step-000001200/tensors.safetensors    weights, optimizer, carried state
-    checkpoint/step-000001200/state.json             step, seconds, size of the other file
+    checkpoint/step-000001200/state.json             step, seconds, checksum of the other file
 
 A checkpoint is written under another name and renamed when it is complete; only then are older
-ones deleted. So the last complete one survives a crash at any moment, and a full disk.
+ones deleted. So the last complete one survives a crash at any moment, and a full disk. If the last
+one is damaged, the one before it is loaded.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
+import warnings
 from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,10 +26,11 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from relmo.errors import WeightError
-from relmo.files import replacing_folder
+from relmo.files import read_json, replacing_folder, sha256
 from relmo.weights.safetensors_files import write_tensors
 from relmo.weights.tensors import check_names, check_shape
 
+TENSORS = "tensors.safetensors"
 KEEP = 2
 """Checkpoints kept."""
 ADVICE = "free some space, then resume from the previous checkpoint, which is complete"
@@ -52,16 +57,45 @@ class Progress:
     step: int = 0
     seconds: float = 0.0
     best: Best = field(default_factory=Best)
+    is_pending: bool = False
+    """Whether the evaluation after this step was interrupted, and is to be made."""
 
 
-def save_checkpoint(
-    folder: Path,
+@dataclass(frozen=True)
+class Snapshot:
+    """A copy of all that a checkpoint holds, in the host's memory."""
+
+    tensors: dict[str, Tensor]
+    state: dict[str, Any]
+
+    @property
+    def step(self) -> int:
+        """The number of steps that were completed."""
+        return int(self.state["step"])
+
+    def write(self, folder: Path) -> None:
+        """Write a checkpoint, then delete all but the last KEEP."""
+        name = step_name(self.step)
+        with replacing_folder(folder / name, ADVICE) as place:
+            path = place / TENSORS
+            write_tensors(path, self.tensors)
+            state = {**self.state, "bytes": path.stat().st_size, "sha256": sha256(path)}
+            text = json.dumps({**state, "seal": _seal(state)})
+            (place / "state.json").write_text(text, encoding="utf-8")
+        found = find_checkpoints(folder)
+        kept = [place for place in found if place.name <= name][-KEEP:]
+        # Later ones are damaged, or this run would have gone on from them.
+        for old in [*(place for place in found if place not in kept), *folder.glob("step-*.tmp")]:
+            shutil.rmtree(old, ignore_errors=True)
+
+
+def take_snapshot(
     progress: Progress,
     model: nn.Module,
     optimizer: torch.optim.Optimizer,
     carried: dict[str, Tensor],
-) -> None:
-    """Write a checkpoint, then delete all but the last KEEP."""
+) -> Snapshot:
+    """Copy a run's state, so that training can go on while it is written."""
     states = {
         f"{index}.{name}": value
         for index, values in optimizer.state_dict()["state"].items()
@@ -71,39 +105,94 @@ def save_checkpoint(
     tensors = {f"optimizer.{name}": value for name, value in states.items() if is_tensor[name]}
     tensors |= {f"model.{name}": tensor for name, tensor in model.state_dict().items()}
     tensors |= {f"carried.{name}": tensor for name, tensor in carried.items()}
-    with replacing_folder(folder / f"step-{progress.step:09d}", ADVICE) as place:
-        write_tensors(place / "tensors.safetensors", tensors)
-        state = {
-            **asdict(progress),
-            "kind": type(optimizer).__name__,
-            "optimizer": {name: value for name, value in states.items() if not is_tensor[name]},
-            "bytes": (place / "tensors.safetensors").stat().st_size,
-        }
-        (place / "state.json").write_text(json.dumps(state), encoding="utf-8")
-    for old in [*find_checkpoints(folder)[:-KEEP], *folder.glob("step-*.tmp")]:
-        shutil.rmtree(old, ignore_errors=True)
+    numbers = {name: value for name, value in states.items() if not is_tensor[name]}
+    return Snapshot(
+        {name: tensor.detach().to("cpu", copy=True) for name, tensor in tensors.items()},
+        {**asdict(progress), "kind": type(optimizer).__name__, "optimizer": numbers},
+    )
+
+
+class CheckpointWriter:
+    """Writes checkpoints in a thread of its own; an error there is raised by the next call."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._thread = ThreadPoolExecutor(1, "relmo-checkpoint")
+        self._pending: Future[None] | None = None
+
+    def write(self, snapshot: Snapshot) -> None:
+        """Begin to write; if the one before is not yet written, wait for it."""
+        self.wait()
+        self._pending = self._thread.submit(snapshot.write, self.folder)
+
+    def wait(self) -> None:
+        """Wait until all is written."""
+        if self._pending is not None:
+            pending, self._pending = self._pending, None
+            pending.result()
+
+    def close(self) -> None:
+        """Wait, and end the thread; errors are not raised."""
+        self._thread.shutdown()
+        self._pending = None
+
+
+def save_checkpoint(
+    folder: Path,
+    progress: Progress,
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    carried: dict[str, Tensor],
+) -> None:
+    """Write a checkpoint and wait for it."""
+    take_snapshot(progress, model, optimizer, carried).write(folder)
 
 
 def load_checkpoint(
     folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer
 ) -> tuple[Progress, dict[str, Tensor]] | None:
-    """Load the last complete checkpoint; None if there is none."""
-    for place in reversed(find_checkpoints(folder)):
+    """Load the last checkpoint that is undamaged; None if there is none.
+
+    A damaged one is passed over with a warning; if all are, that is a WeightError.
+    """
+    places, damaged = find_checkpoints(folder), []
+    for place in reversed(places):
         try:
-            state = json.loads((place / "state.json").read_text(encoding="utf-8"))
-            if (place / "tensors.safetensors").stat().st_size != state["bytes"]:
-                continue
-            tensors = load_file(place / "tensors.safetensors")
-        except (OSError, ValueError, KeyError, TypeError, SafetensorError):
-            continue  # incomplete: take the one before
+            state, tensors = _read(place)
+        except (OSError, ValueError, LookupError, TypeError, SafetensorError) as error:
+            damaged.append(f"{place}: damaged ({error or type(error).__name__})")
+            continue
+        if damaged:
+            warnings.warn(f"{'; '.join(damaged)}; resuming from {place} instead", stacklevel=2)
         load_weights(model, _part(tensors, "model."), place, OTHER_MODEL)
         kind = type(optimizer).__name__
         if state.get("kind", kind) != kind:
             raise WeightError(f"{place}: was made with {state['kind']}, not {kind}; {OTHER_MODEL}")
         _restore_optimizer(optimizer, _part(tensors, "optimizer."), state["optimizer"])
-        best = Best(**state.get("best", {}))
-        return Progress(state["step"], state["seconds"], best), _part(tensors, "carried.")
+        best, is_pending = Best(**state.get("best", {})), state.get("is_pending", False)
+        progress = Progress(state["step"], state["seconds"], best, is_pending)
+        return progress, _part(tensors, "carried.")
+    if damaged:
+        raise WeightError(f"{'; '.join(damaged)}; there is no other checkpoint: start again")
     return None
+
+
+def _read(place: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """The content of a checkpoint, verified; one of an earlier version may have no checksum."""
+    state = read_json(place / "state.json")
+    path, seal = place / TENSORS, state.pop("seal", None)
+    if seal is not None and seal != _seal(state):
+        raise ValueError("the checksum of state.json does not match")
+    if path.stat().st_size != state["bytes"]:
+        raise ValueError(f"{TENSORS} has {path.stat().st_size} bytes, not {state['bytes']}")
+    if "sha256" in state and sha256(path) != state["sha256"]:
+        raise ValueError(f"the checksum of {TENSORS} does not match")
+    return state, load_file(path)
+
+
+def _seal(state: dict[str, Any]) -> str:
+    """The checksum of state.json, without itself."""
+    return hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()
 
 
 def load_weights(model: nn.Module, found: dict[str, Tensor], where: Path, hint: str) -> None:
@@ -115,9 +204,20 @@ def load_weights(model: nn.Module, found: dict[str, Tensor], where: Path, hint: 
     model.load_state_dict(found, strict=True)
 
 
+def step_name(step: int) -> str:
+    """The name of a checkpoint's folder."""
+    return f"step-{step:09d}"
+
+
 def find_checkpoints(folder: Path) -> list[Path]:
     """The folders of the checkpoints, oldest first."""
     return sorted(p for p in folder.glob("step-*") if p.is_dir() and p.suffix != ".tmp")
+
+
+def last_step(folder: Path) -> int | None:
+    """The step of the last checkpoint; None if there is none."""
+    found = find_checkpoints(folder)
+    return int(found[-1].name.removeprefix("step-")) if found else None
 
 
 def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:

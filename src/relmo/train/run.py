@@ -16,8 +16,8 @@ import hashlib
 import json
 import platform
 import subprocess
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -26,15 +26,24 @@ import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
-from torch import nn
+from torch import Tensor, nn
 
 import relmo
-from relmo.errors import ConfigError, WeightError
-from relmo.files import explain, make_folder, read_json, replacing, write_json
-from relmo.train.checkpoint import Best, find_checkpoints, load_weights
+from relmo.errors import ConfigError, Interrupted, WeightError
+from relmo.files import (
+    explain,
+    locked_folder,
+    make_folder,
+    read_json,
+    replacing,
+    tidy,
+    write_json,
+)
+from relmo.train.checkpoint import Best, find_checkpoints, last_step, load_weights
 from relmo.train.distributed import World
 from relmo.weights.safetensors_files import write_tensors
 
+AGAIN = "copy it again, or train again"
 OTHER_RUN = "the file belongs to another run: train again in an empty folder"
 
 
@@ -50,27 +59,62 @@ class Run:
 
     # ── start and resume ────────────────────────────────────────────────────────────────────────
 
-    def check_start(self, *, resume: bool, makes_checkpoints: bool) -> None:
-        """Raise ConfigError rather than overwrite a run.
+    @contextmanager
+    def opened(self, *, resume: bool, is_main: bool = True) -> Iterator[None]:
+        """Make sure that the run may start, and that nobody else writes to its folder meanwhile.
 
-        A run that makes checkpoints may be resumed before it has made one: it starts again.
+        Args:
+            resume: continue from the last checkpoint.
+            is_main: whether this process, of several, holds the lock.
+
+        Raises:
+            InUse: Another process writes to the folder.
+            ConfigError: The folder has a run that would be overwritten, or none to resume.
+            Interrupted: Ctrl-C or SIGTERM came; the message says what is safe.
         """
+        with locked_folder(self.folder) if is_main else nullcontext():
+            if is_main:  # what a killed process left
+                tidy(self.folder)
+                tidy(self.checkpoints)
+            self.check_start(resume=resume)
+            try:
+                yield
+            except KeyboardInterrupt as error:
+                raise self._interrupted(error) from error
+
+    def _interrupted(self, error: KeyboardInterrupt) -> KeyboardInterrupt:
+        """What to say of an interruption."""
+        step = last_step(self.checkpoints)
+        if str(error):
+            return error
+        if step is None:
+            return Interrupted("interrupted before the first checkpoint", cause=error)
+        safe = f"interrupted; everything up to step {step:,} is saved in {self.checkpoints}"
+        return Interrupted(safe, can_resume=True, cause=error)
+
+    def check_start(self, *, resume: bool) -> None:
+        """Raise ConfigError rather than overwrite a run, or resume what has no checkpoint."""
         can_resume, problem = bool(find_checkpoints(self.checkpoints)), ""
         without = "without a checkpoint to resume from"
         if self.record_path.exists() and not (resume and can_resume):
             problem = f"a finished run {without};" if resume else "a finished run;"
         elif can_resume and not resume:
             problem = "an unfinished run; resume it, or"
-        elif not can_resume and self.best_path.exists() and not (resume and makes_checkpoints):
+        elif not can_resume and self.best_path.exists():
             problem = f"the weights of an unfinished run {without}; delete it to start again, or"
         if problem:
             raise ConfigError(f"{self.folder} contains {problem} choose another folder")
+        if resume and not can_resume:
+            raise ConfigError(
+                f"{self.folder} has no checkpoint to resume from: the run was never started, or "
+                f"killed before its first checkpoint; start it without --resume"
+            )
 
     def check_settings(
         self,
         settings: Mapping[str, Any],
         *,
-        save: bool,
+        save: bool = True,
         defaults: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> None:
         """Raise ConfigError if the checkpoints belong to a run with other settings.
@@ -79,7 +123,7 @@ class Run:
 
         Args:
             settings: what each step depends on, as JSON.
-            save: whether to write the settings where there is no checkpoint yet.
+            save: whether this process writes the settings where there is no checkpoint yet.
             defaults: by section, the values of settings that did not exist when a run started.
         """
         path, settings = self.checkpoints / "course.json", json.loads(json.dumps(settings))
@@ -133,15 +177,20 @@ class Run:
 
     def save_best(self, model: nn.Module, best: Best) -> None:
         """Replace best.safetensors by the model's weights and their scores."""
+        tensors, scores = model.state_dict(), json.dumps(asdict(best))
+        metadata = {"best": scores, "sha256": _digest(tensors, scores)}
         with replacing(self.best_path) as temporary:
-            write_tensors(temporary, model.state_dict(), {"best": json.dumps(asdict(best))})
+            write_tensors(temporary, tensors, metadata)
 
     def load_best(self, model: nn.Module) -> Best:
         """Load the best weights into the model and return their scores."""
         best = self.read_best()
         if best is None:
             raise WeightError(f"{self.best_path}: this run has no scores yet; continue training")
-        load_weights(model, load_file(self.best_path), self.best_path, OTHER_RUN)
+        tensors, metadata = load_file(self.best_path), self._best_metadata()
+        if metadata.get("sha256") not in (None, _digest(tensors, metadata["best"])):
+            raise WeightError(f"{self.best_path}: damaged, its checksum does not match; {AGAIN}")
+        load_weights(model, tensors, self.best_path, OTHER_RUN)
         return best
 
     def read_best(self) -> Best | None:
@@ -149,11 +198,24 @@ class Run:
         if not self.best_path.is_file():
             return None
         try:
-            with safe_open(self.best_path, "pt") as file:
-                return Best(**json.loads(file.metadata()["best"]))
+            return Best(**json.loads(self._best_metadata()["best"]))
         except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
             what = f"not the weights of a run ({error})"
-            raise WeightError(f"{self.best_path}: {what}; train again") from error
+            raise WeightError(f"{self.best_path}: {what}; {AGAIN}") from error
+
+    def _best_metadata(self) -> dict[str, str]:
+        with safe_open(self.best_path, "pt") as file:
+            return file.metadata() or {}
+
+
+def _digest(tensors: Mapping[str, Tensor], text: str) -> str:
+    """SHA-256 of tensors, by name, and of the text that is stored with them."""
+    digest = hashlib.sha256(text.encode())
+    for name, tensor in sorted(tensors.items()):
+        digest.update(f"\n{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        flat = tensor.detach().cpu().contiguous().reshape(-1)
+        digest.update(flat.view(torch.uint8).numpy().data)
+    return digest.hexdigest()
 
 
 def _changes(name: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:

@@ -1,5 +1,7 @@
 """The training loop: loss, gradients, update; at intervals a log line, scores, a checkpoint.
 
+Ctrl-C and SIGTERM end the loop after the step that is being made, with a checkpoint.
+
 A step depends only on the weights, the optimizer, the carried state and its own number: random
 numbers are seeded anew for each step. So a run that was killed and resumed repeats the losses of
 an uninterrupted one, bit for bit on a CPU.
@@ -16,13 +18,25 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from relmo.config import Count, CountOrZero, Positive, Settings
-from relmo.errors import ConfigError, RelmoError
+from relmo.config import Count, CountOrZero, NonNegative, Positive, Settings
+from relmo.errors import ConfigError, Interrupted, RelmoError
 from relmo.files import explain, make_folder
-from relmo.train.checkpoint import Best, Progress, load_checkpoint, save_checkpoint
+from relmo.progress import Work, working
+from relmo.train.checkpoint import (
+    Best,
+    CheckpointWriter,
+    Progress,
+    load_checkpoint,
+    take_snapshot,
+)
 from relmo.train.distributed import World
 from relmo.train.optim import OptimSettings, make_optimizer, set_rate, trained_parameters
 from relmo.train.run import Run, TensorBoard
+from relmo.train.stopping import StopRequest
+
+AGREE_EVERY = 10
+"""Steps after which several processes agree whether to save a checkpoint or to stop."""
+GO_ON, SAVE, STOP = range(3)
 
 
 class Task(Protocol):
@@ -71,13 +85,21 @@ class TrainSettings(Settings):
     patience: CountOrZero = 0
     """Evaluations without a better score after which the run ends; 0 never ends it early."""
     checkpoint_every: CountOrZero = 0
-    """Steps between checkpoints; 0 makes none."""
+    """Steps between checkpoints; 0 makes none by the number of steps."""
+    checkpoint_minutes: NonNegative = 5.0
+    """Minutes between checkpoints; 0 makes none by the clock. An interrupted run makes one at any
+    rate."""
     seed: CountOrZero = 0
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if [self.epochs, self.steps, self.minutes].count(None) != 2:
             raise ConfigError("give exactly one of epochs, steps and minutes")
+
+    @property
+    def makes_checkpoints(self) -> bool:
+        """Whether checkpoints are made besides that of an interruption."""
+        return bool(self.checkpoint_every or self.checkpoint_minutes)
 
 
 class Diverged(RelmoError):
@@ -106,34 +128,54 @@ class Trainer:
         self.step = 0
         self.best = Best()
         self._saved = -1  # step of the last checkpoint
+        self._saved_at = self._started = time.monotonic()
+        self._is_pending = False  # whether an evaluation was interrupted
         self._board: TensorBoard | None = None  # of the main process
         self._before = 0.0  # seconds of earlier processes of this run
-        self._started = time.monotonic()
+        self._writer = CheckpointWriter(run.checkpoints)
+        self._work = Work("training steps")
+        self._stop = StopRequest(self._say_stopping)
 
     def fit(self, resume: bool = False) -> dict[str, float]:
-        """Train to the end; return the last scores, or the best if the best weights are kept."""
+        """Train to the end; return the last scores, or the best if the best weights are kept.
+
+        Raises:
+            Interrupted: Ctrl-C or SIGTERM came; the message says what was saved.
+        """
         self._begin(resume)
+        is_main = self.world.is_main
         try:
-            while (progress := self._progress()) < 1 and not self._is_out_of_patience():
-                loss = self._train_step(progress)
-                self.step += 1
-                self._after_step(loss)
-            # If time bounds the run, a checkpoint of this very step may predate its end.
-            is_old = self._saved != self.step or self.total_steps is None
-            if self.settings.checkpoint_every and is_old:
-                self._save()
-            self._check_weights()
-            scores = {} if self._is_out_of_patience() else self._evaluate()
-            if self.task.score is None:
-                return scores
-            if self.best.step < 0:
-                raise self._diverged(f"{self.task.score} was NaN in every evaluation")
-            found = self.run.load_best(self.task.model)
-            self.best = replace(found, waited=self.best.waited)
-            return found.scores
+            total, done = self.total_steps, self.step
+            with working("training steps", total, done, show=is_main) as self._work, self._stop:
+                return self._fit()
         finally:
+            self._writer.close()
             if self._board is not None:
                 self._board.close()
+
+    def _fit(self) -> dict[str, float]:
+        if self._is_pending and self._progress() < 1:
+            self._evaluate()
+            self._stop_if(self._decide(agree=True))
+        while (progress := self._progress()) < 1 and not self._is_out_of_patience():
+            loss = self._train_step(progress)
+            self.step += 1
+            self._after_step(loss)
+        # If time bounds the run, a checkpoint of this very step may predate its end.
+        is_old = self._saved != self.step or self.total_steps is None
+        if self.settings.makes_checkpoints and is_old:
+            self._save()
+        self._writer.wait()
+        self._check_weights()
+        scores = {} if self._is_out_of_patience() else self._evaluate()
+        self._stop_if(self._decide(agree=True))
+        if self.task.score is None:
+            return scores
+        if self.best.step < 0:
+            raise self._diverged(f"{self.task.score} was NaN in every evaluation")
+        found = self.run.load_best(self.task.model)
+        self.best = replace(found, waited=self.best.waited)
+        return found.scores
 
     @property
     def seconds(self) -> float:
@@ -157,8 +199,7 @@ class Trainer:
 
     def _begin(self, resume: bool) -> None:
         """Load the last checkpoint if asked to, tidy the folder, start the clock."""
-        makes_checkpoints = bool(self.settings.checkpoint_every)
-        self.run.check_start(resume=resume, makes_checkpoints=makes_checkpoints)
+        self.run.check_start(resume=resume)
         if resume:
             self._resume()
         is_over = self._progress() >= 1
@@ -170,7 +211,7 @@ class Trainer:
                 with explain(self.run.best_path):  # of an earlier run
                     self.run.best_path.unlink(missing_ok=True)
             self._board = TensorBoard(self.run.folder / "tensorboard", done)
-        self._started = time.monotonic()
+        self._started = self._saved_at = time.monotonic()
         self._logged = self.step, self.seconds
 
     def _train_step(self, progress: float) -> Tensor:
@@ -191,8 +232,11 @@ class Trainer:
         return total
 
     def _after_step(self, loss: Tensor) -> None:
-        """Log, evaluate and save a checkpoint when due."""
-        s = self.settings
+        """Log, evaluate and save a checkpoint when due; stop if asked to."""
+        s, work = self.settings, self._work
+        work.done = self.step
+        if self.total_steps is None:
+            work.share = self.seconds / (60 * (s.minutes or 1))
         if self.step % s.log_every == 0:
             self._log(self.world.mean(loss).item())
         every = s.evaluate_every
@@ -201,8 +245,40 @@ class Trainer:
         is_due = bool(every) and self.step % every == 0
         if is_due and self._progress() < 1:  # the end is evaluated anyway
             self._evaluate()
-        if s.checkpoint_every and self.step % s.checkpoint_every == 0:
+        decision = self._decide(agree=self._is_pending)
+        is_due = bool(s.checkpoint_every) and self.step % s.checkpoint_every == 0
+        if is_due or decision == SAVE:
             self._save()
+        self._stop_if(decision)
+
+    def _decide(self, agree: bool = False) -> int:
+        """GO_ON, SAVE or STOP: what the main process decides, in all of them.
+
+        Agreeing takes time, so several processes do it every few steps, unless they must.
+        """
+        if self.world.size > 1 and self.step % AGREE_EVERY and not agree:
+            return GO_ON
+        decision, pause = GO_ON, 60 * self.settings.checkpoint_minutes
+        if pause and time.monotonic() - self._saved_at >= pause:
+            decision = SAVE
+        if self._stop.signal is not None:
+            decision = STOP
+        return int(self.world.from_main(decision))
+
+    def _stop_if(self, decision: int) -> None:
+        """Raise Interrupted if the decision is to stop; the checkpoint is written first."""
+        if decision != STOP:
+            return
+        if self._saved != self.step:
+            self._save()
+        self._writer.wait()
+        self.world.wait()  # whoever leaves first may have the others ended
+        step, where = f"step {self.step:,}", self.run.checkpoints
+        text = f"interrupted at {step}; everything up to {step} is saved in {where}"
+        raise Interrupted(text, can_resume=True, cause=self._stop.signal)
+
+    def _say_stopping(self) -> None:
+        self._work.detail = "stopping: a checkpoint is written after this step"
 
     def _is_out_of_patience(self) -> bool:
         return 0 < self.settings.patience <= self.best.waited
@@ -210,6 +286,8 @@ class Trainer:
     def _log(self, loss: float) -> None:
         if not math.isfinite(loss):
             raise self._diverged(f"the loss is {loss}")
+        if self._stop.signal is None:
+            self._work.detail = f"loss {loss:.3g}"
         steps, seconds = self.step - self._logged[0], self.seconds - self._logged[1]
         self._logged, progress = (self.step, self.seconds), self._progress()
         self._write(
@@ -225,16 +303,25 @@ class Trainer:
     def _evaluate(self) -> dict[str, float]:
         """Compute scores on the main process and, if they are the best so far, save the weights.
 
-        The time for the scores does not count as training.
+        The time for the scores does not count as training. A signal interrupts the evaluation,
+        which is made again when the run is resumed; there are no scores then.
         """
-        start = time.monotonic()
+        start, is_interrupted = time.monotonic(), False
         scores: dict[str, float] = {}
         if self.world.is_main:
             self.task.model.eval()
-            with torch.no_grad():
-                scores = self.task.evaluate()
+            try:
+                with self._stop.at_once(), working("evaluating"), torch.no_grad():
+                    scores = self.task.evaluate()
+            except KeyboardInterrupt:
+                if self._stop.signal is None:
+                    raise
+                is_interrupted = True
         self.world.wait()
         self._started += time.monotonic() - start
+        self._is_pending = bool(self.world.from_main(is_interrupted))
+        if self._is_pending:
+            return {}
         self._write(scores)
         if self.task.score is None:
             return scores
@@ -270,22 +357,21 @@ class Trainer:
         )
 
     def _save(self) -> None:
+        """Copy what a checkpoint holds; a thread writes it while training goes on."""
         self._check_weights()
-        carried, model = self.world.gather(self.task.state()), self.task.model
+        carried = self.world.gather(self.task.state())
         if self.world.is_main:
-            progress = Progress(self.step, self.seconds, self.best)
-            save_checkpoint(self.run.checkpoints, progress, model, self.optimizer, carried)
-        self._saved = self.step
-        self.world.wait()
+            progress = Progress(self.step, self.seconds, self.best, self._is_pending)
+            self._writer.write(take_snapshot(progress, self.task.model, self.optimizer, carried))
+        self._saved, self._saved_at = self.step, time.monotonic()
 
     def _resume(self) -> None:
-        """Load the last checkpoint, if there is one."""
+        """Load the last checkpoint."""
         found = load_checkpoint(self.run.checkpoints, self.task.model, self.optimizer)
-        if found is None:
-            return
+        assert found is not None, "check_start makes sure that there is one"
         progress, carried = found
         self.step, self._before, self.best = progress.step, progress.seconds, progress.best
-        self._started, self._saved = time.monotonic(), progress.step
+        self._saved, self._is_pending = progress.step, progress.is_pending
         self.task.load_state(self.world.share(carried))
         # The scores of a run's end come after the checkpoint of the same step; those of later
         # steps are computed again.

@@ -23,18 +23,15 @@ import sys
 import time
 import zlib
 from collections.abc import Iterator, Mapping
-from io import BufferedReader, FileIO
+from io import BufferedReader
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from relmo.errors import OutputError
-from relmo.files import explain, sync_folder
+from relmo.files import explain, open_locked, sync_folder
 from relmo.vectors.formats import Record
-
-if sys.platform != "win32":
-    import fcntl
 
 SYNC_BYTES = 64 * 2**20
 SYNC_SECONDS = 5.0
@@ -301,38 +298,3 @@ def read_record(file: BufferedReader, head: EntryHead) -> Record | None:
 
 def _encode(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
-
-
-# --- one process at a time
-
-
-def open_locked(path: Path) -> FileIO:
-    """Open the file for appending, unbuffered and locked; create it if it does not exist.
-
-    Raises:
-        OutputError: Another process has locked it.
-    """
-    while True:
-        file = path.open("ab", buffering=0)
-        try:
-            _lock(file, path)
-            with contextlib.suppress(FileNotFoundError):
-                if os.path.samestat(os.fstat(file.fileno()), path.stat()):
-                    return file
-        except BaseException:
-            file.close()
-            raise
-        file.close()  # its owner deleted it between our opening and our locking: try again
-
-
-def _lock(file: FileIO, path: Path) -> None:
-    if sys.platform == "win32":
-        return
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        raise OutputError(
-            f"{path}: another process is writing it; wait until it ends, or choose another output"
-        ) from error
-    except OSError:
-        pass  # some network file systems have no locks: there the user must keep runs apart

@@ -12,8 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -21,15 +20,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from relmo.errors import OutputError, WeightError
-from relmo.files import explain, make_folder, read_json, replacing_folder, write_json
-from relmo.vectors.journal import open_locked
+from relmo.errors import WeightError
+from relmo.files import explain, locked, make_folder, read_json, replacing_folder, write_json
 
 Table = NDArray[np.float16]
 TABLE, META = "layers.npy", "meta.json"
 ADVICE = "free some space, or choose another folder"
-PAUSE = 0.2
-"""Seconds between attempts to lock a table that another process computes."""
 
 
 def table_key(model: str, items: Iterable[Any]) -> str:
@@ -60,7 +56,7 @@ def cached_table(
     stored = max(1, shape[0]), *shape[1:]  # an empty file cannot be memory-mapped
     if not _is_whole(place, stored):
         make_folder(folder)
-        with explain(folder, ADVICE), _locked(place):
+        with explain(folder, ADVICE), locked(place.with_name(f"{key}.lock")):
             if not _is_whole(place, stored):  # another process may have computed it meanwhile
                 padding = np.zeros((stored[0] - shape[0], *shape[1:]), np.float16)
                 _write(place, stored, chain(compute(), [padding]), facts)
@@ -75,23 +71,6 @@ def _is_whole(place: Path, shape: tuple[int, ...]) -> bool:
     except (OSError, WeightError):
         return False
     return meta.get("bytes") == size and meta.get("shape") == list(shape)
-
-
-@contextmanager
-def _locked(place: Path) -> Iterator[None]:
-    """Hold the lock of a table; wait while another process holds it."""
-    path = place.with_name(f"{place.name}.lock")
-    while True:
-        try:
-            file = open_locked(path)
-            break
-        except OutputError:
-            time.sleep(PAUSE)
-    try:
-        yield
-    finally:
-        path.unlink(missing_ok=True)
-        file.close()
 
 
 def _write(

@@ -7,8 +7,8 @@
         writer.finish()
 
 Records are kept in a journal, `out.h5.partial`. `finish` turns it into the output, which is written
-as `out.h5.tmp` and then renamed. So the output is complete or absent (or the old one), and after a
-crash at any moment the same call with `resume` continues where the run stopped.
+under a hidden name and then renamed. So the output is complete or absent (or the old one), and
+after a crash at any moment the same call with `resume` continues where the run stopped.
 """
 
 from __future__ import annotations
@@ -55,8 +55,9 @@ class VectorWriter:
         self._fingerprint, self._labels = fingerprint, list(layer_labels)
         self._width = 0
         run = {**fingerprint, "layer_labels": self._labels}
-        partial = self.path.with_name(self.path.name + ".partial")
-        self._journal = Journal(partial, run, resume=resume)
+        self.partial = self.path.with_name(self.path.name + ".partial")
+        """The journal, which holds the records until the output is complete."""
+        self._journal = Journal(self.partial, run, resume=resume)
 
     @property
     def done(self) -> int:

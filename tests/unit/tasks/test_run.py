@@ -4,6 +4,7 @@ import copy
 import hashlib
 import json
 import lzma
+import os
 import shutil
 from functools import partial
 
@@ -12,7 +13,7 @@ import torch
 from safetensors.torch import load_file
 
 from relmo import Elmo
-from relmo.errors import ConfigError, DataError, ModelNotFound, WeightError
+from relmo.errors import ConfigError, DataError, ModelNotFound, OutputError, WeightError
 from relmo.tasks.ner.task import NerTask
 from relmo.tasks.registry import read_parts
 from relmo.tasks.run import draw, load_task, load_task_recipe, make_task_recipe, train_task
@@ -348,11 +349,54 @@ def stop_after(count):
 CHECKPOINTS = "training.checkpoint_every=1"
 
 
-def test_a_finished_run_is_not_trained_over(baseline, data):
+def test_a_finished_run_is_not_trained_over(baseline, data, tmp_path):
     with pytest.raises(ConfigError, match="contains a finished run; choose another folder"):
         train(data, baseline, None, SHORT)
+    shutil.copytree(baseline, tmp_path, dirs_exist_ok=True)
+    shutil.rmtree(tmp_path / "checkpoint")
     with pytest.raises(ConfigError, match="finished run without a checkpoint to resume"):
-        train(data, baseline, None, SHORT, resume=True)
+        train(data, tmp_path, None, SHORT, resume=True)
+
+
+def test_a_run_that_never_began_is_not_resumed(data, tmp_path):
+    with pytest.raises(ConfigError, match="has no checkpoint to resume from: the run was never"):
+        train(data, tmp_path / "run", None, SHORT, resume=True)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_second_run_in_the_same_folder_is_refused_at_once(data, tmp_path):
+    refused = []
+
+    def report(line):
+        with pytest.raises(OutputError, match=f"process {os.getpid()} is writing to this folder"):
+            train(data, tmp_path, None, SHORT)
+        refused.append(line)
+
+    train(data, tmp_path, None, SHORT, report=report)
+    lines = (tmp_path / "metrics.jsonl").read_text().splitlines()
+    assert list(map(json.loads, lines)) == refused
+
+
+def test_the_first_mean_loss_after_resuming_covers_the_steps_since_the_last(data, tmp_path):
+    settings = ["training.steps=8", "training.log_every=4", "training.checkpoint_every=3"]
+    train(data, tmp_path / "whole", None, *settings)
+
+    def stop(line):
+        if line["step"] == 8:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(data, tmp_path / "stopped", None, *settings, report=stop)
+    train(data, tmp_path / "stopped", None, *settings, resume=True)  # from step 6
+    found, wanted = (
+        [json.loads(line) for line in (tmp_path / name / "metrics.jsonl").read_text().splitlines()]
+        for name in ("stopped", "whole")
+    )
+    mean_losses = [
+        [line["mean_loss"] for line in run if "mean_loss" in line] for run in (found, wanted)
+    ]
+    assert mean_losses[0] == mean_losses[1]
+    assert len(mean_losses[0]) == 2
 
 
 def test_a_finished_run_that_is_resumed_changes_nothing_and_can_be_made_longer(data, tmp_path):
@@ -373,16 +417,6 @@ def test_the_weights_of_an_interrupted_run_are_not_trained_over(data, tmp_path):
         with pytest.raises(ConfigError, match="unfinished run without a checkpoint to resume"):
             train(data, tmp_path, None, SHORT, resume=resume)
     assert (tmp_path / "best.safetensors").read_bytes() == weights
-
-
-def test_a_run_that_makes_checkpoints_may_be_resumed_before_its_first(data, tmp_path):
-    late = "training.checkpoint_every=4"
-    with pytest.raises(KeyboardInterrupt):
-        train(data, tmp_path, None, "training.epochs=2", late, report=stop_after(1))
-    assert (tmp_path / "best.safetensors").exists()
-    assert not list(tmp_path.glob("checkpoint/step-*"))
-    train(data, tmp_path, None, "training.epochs=2", late, resume=True)
-    assert read_record(tmp_path / "run.json")["steps"] == 6
 
 
 def test_an_unfinished_run_is_refused_before_anything_is_written(data, tmp_path):

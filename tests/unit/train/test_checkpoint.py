@@ -2,13 +2,22 @@
 
 import json
 import shutil
+import threading
 
 import pytest
 import torch
 from torch import nn
 
 from relmo.errors import OutputError, WeightError
-from relmo.train.checkpoint import Progress, find_checkpoints, load_checkpoint, save_checkpoint
+from relmo.train import checkpoint
+from relmo.train.checkpoint import (
+    CheckpointWriter,
+    Progress,
+    find_checkpoints,
+    load_checkpoint,
+    save_checkpoint,
+    take_snapshot,
+)
 from relmo.train.optim import OptimSettings, make_optimizer
 
 
@@ -83,17 +92,105 @@ def damaged_header(place):
     path.write_bytes(b"\xff" * path.stat().st_size)
 
 
-@pytest.mark.parametrize("tear", [cut_tensors, cut_state, other_state, lost_state, damaged_header])
-def test_a_torn_checkpoint_is_passed_over_for_the_one_before(tmp_path, tear):
+def flipped_bit(place):
+    path = place / "tensors.safetensors"
+    content = bytearray(path.read_bytes())
+    content[-3] ^= 16
+    path.write_bytes(content)
+
+
+def other_step(place):
+    text = (place / "state.json").read_text()
+    (place / "state.json").write_text(text.replace('"step": 2', '"step": 3', 1))
+
+
+@pytest.mark.parametrize(
+    "tear",
+    [cut_tensors, cut_state, other_state, lost_state, damaged_header, flipped_bit, other_step],
+)
+def test_a_damaged_checkpoint_is_passed_over_for_the_one_before(tmp_path, tear):
     before, _ = save(tmp_path, 1)
     save(tmp_path, 2)
     tear(tmp_path / "step-000000002")
     model, optimizer = trained(steps=0)
-    progress, _ = load_checkpoint(tmp_path, model, optimizer)
+    what = r"step-000000002: damaged \(.*\); resuming from .*step-000000001 instead"
+    with pytest.warns(UserWarning, match=what):
+        progress, _ = load_checkpoint(tmp_path, model, optimizer)
     assert progress.step == 1
     assert torch.equal(model.weight, before.weight)
     save(tmp_path, 2)
     assert load_checkpoint(tmp_path, model, optimizer)[0].step == 2
+
+
+def test_if_all_are_damaged_the_error_names_them(tmp_path):
+    save(tmp_path, 1)
+    save(tmp_path, 2)
+    for place in find_checkpoints(tmp_path):
+        flipped_bit(place)
+    with pytest.raises(WeightError, match=r"000002: damaged .*000001: damaged .* start again"):
+        load_checkpoint(tmp_path, *trained(steps=0))
+
+
+def test_a_damaged_one_of_a_later_step_goes_with_the_next(tmp_path):
+    for step in (1, 9):
+        save(tmp_path, step)
+    for step in (2, 3):
+        save(tmp_path, step)
+    assert names(tmp_path) == ["step-000000002", "step-000000003"]
+
+
+def test_a_checkpoint_of_an_earlier_version_has_no_checksums(tmp_path):
+    save(tmp_path, 1)
+    path = tmp_path / "step-000000001" / "state.json"
+    state = json.loads(path.read_text())
+    for key in ("seal", "sha256", "is_pending"):
+        del state[key]
+    path.write_text(json.dumps(state))
+    assert load_checkpoint(tmp_path, *trained(steps=0))[0] == Progress(1, 10.0)
+
+
+# ── in the background ───────────────────────────────────────────────────────────────────────
+
+
+def test_training_goes_on_while_a_snapshot_is_written(tmp_path, monkeypatch):
+    model, optimizer = trained(steps=2)
+    taken = model.weight.detach().clone()
+    may_write, write = threading.Event(), checkpoint.write_tensors
+
+    def wait_and_write(*args):
+        assert may_write.wait(20)
+        write(*args)
+
+    monkeypatch.setattr(checkpoint, "write_tensors", wait_and_write)
+    writer = CheckpointWriter(tmp_path)
+    writer.write(take_snapshot(Progress(2, 1.0), model, optimizer, {}))
+    model(torch.randn(5, 4)).square().sum().backward()
+    optimizer.step()
+    assert not torch.equal(model.weight, taken)
+    may_write.set()
+    writer.wait()
+    fresh, its_optimizer = trained(steps=0)
+    load_checkpoint(tmp_path, fresh, its_optimizer)
+    assert torch.equal(fresh.weight, taken)
+    writer.close()
+
+
+def test_an_error_in_the_background_is_raised_by_the_next_call(tmp_path):
+    (tmp_path / "file").write_text("")
+    writer = CheckpointWriter(tmp_path / "file")
+    snapshot = take_snapshot(Progress(1, 1.0), *trained(), {})
+    writer.write(snapshot)
+    with pytest.raises(OutputError, match="cannot write"):
+        writer.write(snapshot)
+    writer.write(snapshot)
+    with pytest.raises(OutputError, match="cannot write"):
+        writer.wait()
+    writer.wait()
+    writer.write(snapshot)
+    writer.close()
+
+
+# ── what is wrong ───────────────────────────────────────────────────────────────────────────
 
 
 def test_one_that_was_being_written_is_no_checkpoint(tmp_path):

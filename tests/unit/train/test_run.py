@@ -3,15 +3,18 @@
 import builtins
 import json
 import math
+import os
+import signal
 import subprocess
 from contextlib import nullcontext
+from dataclasses import asdict
 
 import pytest
 import torch
 from safetensors import SafetensorError
 from torch import nn
 
-from relmo.errors import ConfigError, OutputError, WeightError
+from relmo.errors import ConfigError, Interrupted, OutputError, WeightError
 from relmo.train import run as module
 from relmo.train.checkpoint import Best
 from relmo.train.distributed import World
@@ -19,6 +22,8 @@ from relmo.train.optim import OptimSettings
 from relmo.train.run import Run, TensorBoard, check_record, read_record, write_record
 from relmo.train.trainer import Trainer, TrainSettings
 from relmo.weights import safetensors_files
+from relmo.weights.safetensors_files import write_tensors
+from tests.support.leftovers import leftover
 from tests.unit.train.test_trainer import Line
 
 NAME = "best.safetensors"
@@ -39,26 +44,61 @@ STEP = "checkpoint/step-000000003/state.json"
 
 
 @pytest.mark.parametrize(
-    ("files", "resume", "makes_checkpoints", "error"),
+    ("files", "resume", "error"),
     [
-        ((), False, False, None),
-        ((), True, False, None),
-        (("run.json",), False, True, "contains a finished run; choose another folder"),
-        (("run.json",), True, True, "finished run without a checkpoint to resume from"),
-        (("run.json", STEP), False, True, "contains a finished run; choose another folder"),
-        (("run.json", STEP), True, True, None),
-        ((STEP,), False, True, "unfinished run; resume it, or choose another folder"),
-        ((STEP, NAME), True, False, None),
-        ((NAME,), False, True, "weights of an unfinished run without a checkpoint to resume from"),
-        ((NAME,), True, False, "weights of an unfinished run without a checkpoint to resume from"),
-        ((NAME,), True, True, None),
+        ((), False, None),
+        ((), True, "has no checkpoint to resume from: .* start it without --resume"),
+        (("checkpoint/course.json",), True, "has no checkpoint to resume from"),
+        (("run.json",), False, "contains a finished run; choose another folder"),
+        (("run.json",), True, "finished run without a checkpoint to resume from"),
+        (("run.json", STEP), False, "contains a finished run; choose another folder"),
+        (("run.json", STEP), True, None),
+        ((STEP,), False, "unfinished run; resume it, or choose another folder"),
+        ((STEP, NAME), True, None),
+        ((NAME,), False, "weights of an unfinished run without a checkpoint to resume from"),
+        ((NAME,), True, "weights of an unfinished run without a checkpoint to resume from"),
     ],
 )
-def test_a_run_is_never_overwritten(tmp_path, files, resume, makes_checkpoints, error):
+def test_a_run_is_never_overwritten(tmp_path, files, resume, error):
     run = used(tmp_path, *files)
     expected = nullcontext() if error is None else pytest.raises(ConfigError, match=error)
     with expected:
-        run.check_start(resume=resume, makes_checkpoints=makes_checkpoints)
+        run.check_start(resume=resume)
+
+
+def test_two_runs_do_not_share_a_folder(tmp_path):
+    who = f"run: process {os.getpid()} is writing to this folder; wait until it ends"
+    with Run(tmp_path / "run").opened(resume=False):
+        with pytest.raises(OutputError, match=who), Run(tmp_path / "run").opened(resume=False):
+            pass
+        with Run(tmp_path / "run").opened(resume=False, is_main=False):
+            pass  # another process of the same run
+    with Run(tmp_path / "run").opened(resume=False):
+        pass
+
+
+def test_a_checkpoint_that_was_being_replaced_is_put_back(tmp_path):
+    used(tmp_path, f"checkpoint/{leftover('step-000000003', 'old')}/state.json")
+    used(tmp_path, f"checkpoint/{leftover('step-000000003')}/state.json")
+    with Run(tmp_path).opened(resume=True):
+        names = [path.name for path in (tmp_path / "checkpoint").iterdir()]
+    assert names == ["step-000000003"]
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [((), "interrupted before the first checkpoint"),
+     ((STEP,), "interrupted; everything up to step 3 is saved in .*checkpoint")],
+)  # fmt: skip
+def test_an_interruption_says_what_is_safe(tmp_path, files, said):
+    used(tmp_path, *files)
+    with (
+        pytest.raises(Interrupted, match=said) as caught,
+        Run(tmp_path).opened(resume=bool(files)),
+    ):
+        raise Interrupted(cause=signal.SIGTERM)
+    assert caught.value.can_resume == bool(files)
+    assert caught.value.signal == signal.SIGTERM
 
 
 SETTINGS = {"seed": 1, "lm": {"rows": 4, "spans": (8, 2)}, "data": {"train": "a1"}}
@@ -254,6 +294,7 @@ def test_only_the_main_process_writes(tmp_path, monkeypatch):
     monkeypatch.setattr(World, "average_gradients", lambda *_: None)
     monkeypatch.setattr(World, "mean", lambda _, values: values)
     monkeypatch.setattr(World, "gather", lambda _, state: state)
+    monkeypatch.setattr(World, "from_main", lambda _, value: value)
     monkeypatch.setattr(World, "wait", lambda _: None)
     train(tmp_path, 2, world=World(rank=1, size=2))
     assert not (tmp_path / "tensorboard").exists()
@@ -340,6 +381,23 @@ def test_a_broken_file_is_named(tmp_path, content):
     (tmp_path / NAME).write_bytes(content)
     with pytest.raises(WeightError, match=f"{NAME}: not the weights of a run"):
         Run(tmp_path).load_best(model())
+
+
+@pytest.mark.parametrize("place", [-1, -20, 60])
+def test_one_flipped_bit_is_noticed(tmp_path, place):
+    Run(tmp_path).save_best(model(1.0), BEST)
+    content = bytearray((tmp_path / NAME).read_bytes())
+    content[place] ^= 1
+    (tmp_path / NAME).write_bytes(content)
+    with pytest.raises(WeightError, match=NAME):
+        Run(tmp_path).load_best(model())
+
+
+def test_weights_of_an_earlier_version_have_no_checksum(tmp_path):
+    write_tensors(tmp_path / NAME, model(4.0).state_dict(), {"best": json.dumps(asdict(BEST))})
+    found = model()
+    assert Run(tmp_path).load_best(found) == BEST
+    assert found.weight.unique().tolist() == [4.0]
 
 
 def test_a_full_disk_leaves_the_weights_before(tmp_path, monkeypatch):

@@ -2,7 +2,9 @@
 
 import json
 import math
+import signal
 import time
+from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from types import SimpleNamespace
 
@@ -10,7 +12,8 @@ import pytest
 import torch
 from torch import nn
 
-from relmo.errors import ConfigError
+from relmo.errors import ConfigError, Interrupted, OutputError
+from relmo.train.checkpoint import CheckpointWriter
 from relmo.train.optim import OptimSettings
 from relmo.train.run import Run
 from relmo.train.trainer import Diverged, Trainer, TrainSettings
@@ -309,13 +312,6 @@ def test_a_score_that_is_no_number_now_and_then_is_passed_over(tmp_path):
     assert (trainer.best.step, scores["f1"]) == (4, 3.0)
 
 
-def test_a_run_that_begins_anew_forgets_the_best_weights_before(tmp_path):
-    train(tmp_path, Scored({2: 50.0}), steps=2)
-    with pytest.raises(Stop):
-        train(tmp_path, Scored({}, stop=1), steps=2, checkpoint_every=2, resume=True)
-    assert not (tmp_path / "best.safetensors").exists()
-
-
 # ── going on ────────────────────────────────────────────────────────────────────────────────
 
 
@@ -349,7 +345,7 @@ def test_time_goes_on_where_it_stopped(tmp_path):
 
 def test_a_longer_run_goes_on_from_a_shorter_one(tmp_path):
     for steps in (3, 5):
-        trainer, _ = train(tmp_path, steps=steps, checkpoint_every=2, resume=True)
+        trainer, _ = train(tmp_path, steps=steps, checkpoint_every=2, resume=steps == 5)
     assert [line["step"] for line in lines(tmp_path) if "loss" in line] == [1, 2, 3, 4, 5]
     assert trainer.step == 5
 
@@ -360,7 +356,135 @@ def test_an_unfinished_run_is_not_begun_anew_in_its_place(tmp_path):
         train(tmp_path, steps=3)
 
 
-def test_a_run_without_checkpoints_begins_anew(tmp_path):
-    for _ in range(2):
+def test_a_run_without_a_checkpoint_is_not_resumed(tmp_path):
+    train(tmp_path, steps=3, checkpoint_minutes=0)
+    assert not (tmp_path / "checkpoint").exists()
+    with pytest.raises(ConfigError, match="has no checkpoint to resume from"):
         train(tmp_path, steps=3, resume=True)
-    assert len(losses(tmp_path)) == 3
+
+
+def test_a_run_makes_a_checkpoint_at_its_end_unless_told_otherwise(tmp_path):
+    train(tmp_path, steps=3)
+    assert kept_steps(tmp_path) == [3]
+
+
+def kept_steps(folder):
+    return [int(path.name[5:]) for path in sorted((folder / "checkpoint").glob("step-*"))]
+
+
+def test_checkpoints_come_by_the_clock(tmp_path, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr("relmo.train.trainer.time", SimpleNamespace(monotonic=lambda: now[0]))
+    made = []
+    monkeypatch.setattr(CheckpointWriter, "write", lambda _, snapshot: made.append(snapshot.step))
+
+    class Slow(Line):
+        def loss(self, step):
+            now[0] += 25.0
+            return super().loss(step)
+
+    train(tmp_path, Slow(), steps=10, checkpoint_minutes=1.5)
+    assert made == [4, 8, 10]  # after 100 and 200 seconds, and at the end
+
+
+def test_a_checkpoint_that_cannot_be_written_ends_the_run(tmp_path):
+    (tmp_path / "checkpoint").write_text("a file")
+    with pytest.raises(OutputError, match="cannot write"):
+        train(tmp_path, steps=9, checkpoint_every=2)
+
+
+# ── Ctrl-C and SIGTERM ──────────────────────────────────────────────────────────────────────
+
+SETTINGS = {"steps": 9, "evaluate_every": 3, "log_every": 2, "checkpoint_minutes": 0}
+
+
+class Signalled(Line):
+    """Gets signals while it computes the loss of a step, or while it is evaluated after it."""
+
+    def __init__(self, number, step=None, evaluated_at=None, times=1):
+        super().__init__(noise=0.5)
+        self.number, self.at, self.evaluated_at, self.times = number, step, evaluated_at, times
+        self.steps = 0
+
+    def loss(self, step):
+        self.steps = step + 1
+        if step == self.at:
+            for _ in range(self.times):
+                signal.raise_signal(self.number)
+        return super().loss(step)
+
+    def evaluate(self):
+        if self.steps == self.evaluated_at:
+            signal.raise_signal(self.number)
+        return super().evaluate()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    ("moment", "saved"),
+    [({"step": 0}, 1), ({"step": 4}, 5), ({"step": 5}, 6), ({"step": 8}, 9),
+     ({"evaluated_at": 3}, 3), ({"evaluated_at": 9}, 9)],
+)  # fmt: skip
+def test_a_signal_ends_a_run_after_the_step_with_a_checkpoint(tmp_path, number, moment, saved):
+    handlers = [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)]
+    train(tmp_path / "whole", Line(noise=0.5), **SETTINGS)
+    said = f"interrupted at step {saved}; everything up to step {saved} is saved in .*checkpoint"
+    with pytest.raises(Interrupted, match=said) as caught:
+        train(tmp_path / "stopped", Signalled(number, **moment), **SETTINGS)
+    assert (caught.value.signal, caught.value.can_resume) == (number, True)
+    assert kept_steps(tmp_path / "stopped") == [saved]
+    assert [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)] == handlers
+    train(tmp_path / "stopped", Line(noise=0.5), resume=True, **SETTINGS)
+    wanted, found = (without_clock(tmp_path / name) for name in ("whole", "stopped"))
+    assert found == wanted
+
+
+def without_clock(folder):
+    clock = {"seconds", "steps_per_second", "seconds_left"}
+    return [{k: v for k, v in line.items() if k not in clock} for line in lines(folder)]
+
+
+def test_a_signal_while_a_pending_evaluation_is_made_up_for_keeps_it_pending(tmp_path):
+    for resume in (False, True):
+        task = Signalled(signal.SIGTERM, evaluated_at=3)
+        task.steps = 3
+        with pytest.raises(Interrupted, match="at step 3"):
+            train(tmp_path / "stopped", task, resume=resume, **SETTINGS)
+    train(tmp_path / "stopped", Line(noise=0.5), resume=True, **SETTINGS)
+    train(tmp_path / "whole", Line(noise=0.5), **SETTINGS)
+    assert without_clock(tmp_path / "stopped") == without_clock(tmp_path / "whole")
+
+
+def test_a_second_ctrl_c_does_not_wait(tmp_path):
+    with pytest.raises(KeyboardInterrupt) as caught:
+        train(tmp_path, Signalled(signal.SIGINT, step=4, times=2), **SETTINGS)
+    assert not isinstance(caught.value, Interrupted)
+    assert kept_steps(tmp_path) == []
+
+
+def test_a_run_in_another_thread_leaves_signals_alone(tmp_path):
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(train, tmp_path, steps=2).result()[0].step == 2
+
+
+# ── the first line after resuming ───────────────────────────────────────────────────────────
+
+
+def test_speed_after_resuming_is_that_of_the_steps_made_since(tmp_path, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr("relmo.train.trainer.time", SimpleNamespace(monotonic=lambda: now[0]))
+
+    class Ticking(Signalled):
+        def loss(self, step):
+            now[0] += 0.5
+            return super().loss(step)
+
+    settings = {"steps": 20, "log_every": 10}
+    with pytest.raises(Interrupted):
+        train(tmp_path, Ticking(signal.SIGTERM, step=6), **settings)
+    now[0] += 1000
+    train(tmp_path, Ticking(signal.SIGTERM), resume=True, **settings)
+    logged = [line for line in lines(tmp_path) if "loss" in line]
+    assert [line["steps_per_second"] for line in logged] == [2.0, 2.0]
+    assert [line["seconds"] for line in logged] == [5.0, 10.0]
+    assert [line["seconds_left"] for line in logged] == [5.0, 0.0]

@@ -1,6 +1,5 @@
 """The journal: nothing appended is lost, nothing torn is kept."""
 
-import errno
 import io
 import os
 import time
@@ -14,7 +13,6 @@ from relmo.vectors import journal as journal_module
 from relmo.vectors.formats import Record
 from relmo.vectors.journal import (
     Journal,
-    open_locked,
     pack_entry,
     pack_header,
     read_head,
@@ -329,43 +327,3 @@ def test_a_head_with_any_bit_changed_is_none(make_records):
         changed = bytearray(head)
         changed[position] ^= 1
         assert read_head(reader(changed)) is None
-
-
-# --- one process at a time
-
-
-def test_a_locked_file_is_held_by_one(tmp_path):
-    with (
-        open_locked(tmp_path / "a"),
-        pytest.raises(OutputError, match="another process is writing it; wait until it ends"),
-    ):
-        open_locked(tmp_path / "a")
-
-
-def test_a_lock_ends_with_its_holder(tmp_path):
-    open_locked(tmp_path / "a").close()
-    open_locked(tmp_path / "a").close()
-
-
-def test_a_file_deleted_while_it_was_being_locked_is_opened_anew(tmp_path, monkeypatch):
-    path, take, calls = tmp_path / "a", journal_module._lock, []
-
-    def lock_after_deletion(file, where):
-        calls.append(file)
-        if len(calls) == 1:
-            path.unlink()
-        take(file, where)
-
-    monkeypatch.setattr(journal_module, "_lock", lock_after_deletion)
-    with open_locked(path) as file:
-        file.write(b"x")
-    assert len(calls) == 2
-    assert path.read_bytes() == b"x"
-
-
-def test_a_file_system_without_locks_is_accepted(tmp_path, monkeypatch):
-    def no_locks(file, how):
-        raise OSError(errno.ENOLCK, "No locks available")
-
-    monkeypatch.setattr("fcntl.flock", no_locks)
-    open_locked(tmp_path / "a").close()

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from relmo.errors import OutputError
-from relmo.vectors import table_cache
-from relmo.vectors.journal import open_locked
+from relmo.files import open_locked
 from relmo.vectors.table_cache import cached_table, table_key
+from tests.support.leftovers import leftover
 
 SHAPE = (5, 2, 3)
 TABLE = np.arange(30, dtype=np.float16).reshape(SHAPE)
@@ -109,15 +109,15 @@ def test_rows_that_do_not_fit_the_shape_are_our_own_mistake(tmp_path, blocks):
 
 
 def test_leftovers_of_a_killed_process_are_deleted(tmp_path):
-    (tmp_path / f"{KEY}.tmp").mkdir()
-    (tmp_path / f"{KEY}.tmp" / "layers.npy").write_bytes(b"half a table")
+    half = tmp_path / leftover(KEY)
+    half.mkdir()
+    (half / "layers.npy").write_bytes(b"half a table")
     (tmp_path / f"{KEY}.lock").touch()  # the system released it
     assert np.array_equal(open_table(tmp_path, Compute())[0], TABLE)
     assert entries(tmp_path) == [KEY]
 
 
-def test_a_second_process_waits_for_the_table(tmp_path, monkeypatch):
-    monkeypatch.setattr(table_cache, "PAUSE", 0.01)
+def test_a_second_process_waits_for_the_table(tmp_path):
     compute = Compute()
     open_table(tmp_path, compute)
     (tmp_path / KEY).rename(tmp_path / "aside")

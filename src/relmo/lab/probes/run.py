@@ -90,7 +90,7 @@ def check_probe(
         if folder is not None and folder.exists() and not folder.is_dir():
             raise ConfigError(f"{folder} is not a folder; choose another one")
     if output is not None:
-        Run(output).check_start(resume=False, makes_checkpoints=False)
+        Run(output).check_start(resume=False)
 
 
 def score_table(results: Mapping[str, float]) -> Table:

@@ -8,13 +8,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from relmo.progress import working
 from relmo.tasks.lm.settings import PretrainRecipe
 from relmo.tasks.lm.task import LmTask
 from relmo.tasks.lm.token_cache import TokenCache, open_cache
 from relmo.text.documents import find_files
-from relmo.train.distributed import World, join_world
+from relmo.train.distributed import World, is_main_process, join_world
 from relmo.train.run import Run, write_record
 from relmo.train.trainer import Trainer
+from relmo.weights.safetensors_files import check_storage
 from relmo.weights.tensors import ModelFiles, Storage
 
 
@@ -43,12 +45,30 @@ def pretrain(
         device: "cpu", "cuda" …; by default a GPU if there is one.
         report: called with each line of metrics.
     """
-    run, makes_checkpoints = Run(output), bool(recipe.training.checkpoint_every)
-    run.check_start(resume=resume, makes_checkpoints=makes_checkpoints)
-    world = join_world(device)
+    check_storage(storage)  # not after hours of training
+    run = Run(output)
+    with run.opened(resume=resume, is_main=is_main_process()):
+        return _pretrain(
+            run, recipe, data, resume, init, cache_folder or output / "cache",
+            storage, join_world(device), report,
+        )  # fmt: skip
+
+
+def _pretrain(
+    run: Run,
+    recipe: PretrainRecipe,
+    data: Sequence[str | Path],
+    resume: bool,
+    init: ModelFiles | None,
+    cache_folder: Path,
+    storage: Storage,
+    world: World,
+    report: Callable[[dict[str, Any]], None],
+) -> dict[str, float]:
+    """Train in an opened run; see `pretrain`."""
     if init is not None:
         recipe = _with_shapes_of(init, recipe)
-    cache = _open_cache(recipe, data, cache_folder or output / "cache", world)
+    cache = _open_cache(recipe, data, cache_folder, world)
     values, training = recipe.to_dict(), recipe.training
     fixed = {  # what each step depends on: it must not change when a run is resumed
         "model": values["model"],
@@ -57,20 +77,22 @@ def pretrain(
         "seed": training.seed,
         "text": cache.folder.name,
     }
-    run.check_settings(fixed, save=world.is_main and makes_checkpoints)
+    run.check_settings(fixed, save=world.is_main)
     if world.is_main:
         words = cache.words[: recipe.lm.vocabulary]
         report({"corpus": cache.meta["tokens"], "coverage": cache.coverage(words)})
     graphs = training.accumulate == 1
-    task = LmTask(recipe.model, recipe.lm, cache, training.seed, world, init, graphs)
-    trainer = Trainer(task, training, recipe.optimizer, run, world, report)
+    with working("building the model", show=world.is_main):
+        task = LmTask(recipe.model, recipe.lm, cache, training.seed, world, init, graphs)
+        trainer = Trainer(task, training, recipe.optimizer, run, world, report)
     try:
         scores = trainer.fit(resume)
     finally:
         task.batches.close()
     if world.is_main:
         facts = _facts(recipe, task, trainer, scores)
-        task.save_model(output / "model", facts, storage)
+        with working("saving the model"):
+            task.save_model(run.folder / "model", facts, storage)
         write_record(run.record_path, {"task": "lm", "recipe": values, **facts}, world)
     world.wait()
     return scores

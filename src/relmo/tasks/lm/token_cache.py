@@ -20,21 +20,24 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import signal
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass
 from itertools import chain, islice
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from relmo.config import Fraction, Settings, TokenizerName
 from relmo.errors import RelmoError, TextError
-from relmo.files import replacing_folder, sha256
+from relmo.files import explain, locked, make_folder, replacing_folder, sha256
+from relmo.progress import progress, working
 from relmo.text.characters import BEGIN_SENTENCE, END_SENTENCE
 from relmo.text.documents import read_documents
 from relmo.text.lexicon import UNKNOWN, Lexicon
@@ -107,23 +110,41 @@ class TokenCache:
 def open_cache(
     files: Sequence[Path], folder: Path, settings: CacheSettings, workers: int = 1
 ) -> TokenCache:
-    """The cache of these files and settings in `folder`; it is built if it does not exist."""
-    facts = {"version": VERSION, **asdict(settings), "files": [_digest(path) for path in files]}
+    """The cache of these files and settings in `folder`; it is built if it does not exist.
+
+    While one process builds it, others that need it wait.
+    """
+    digests = [_digest(path) for path in progress(files, len(files), "files read", show=True)]
+    facts = {"version": VERSION, **asdict(settings), "files": digests}
     key = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
     home = folder / f"tokens-{key}"
     if not (home / "meta.json").is_file():
-        with replacing_folder(home) as new:
-            writer = _Writer(new)
-            for chunk in _split_all(files, settings, workers):
-                writer.add(chunk)
-            if writer.num_tokens["train"] == 0:
-                names = ", ".join(map(str, files[:3])) or "no files"
-                what = f"no words to train on in {names}; is there text that is not held out?"
-                raise TextError(what)
-            writer.finish()
-            meta = {**facts, "tokens": writer.num_tokens, "documents": writer.num_documents}
-            (new / "meta.json").write_text(json.dumps(meta, indent=2), encoding="utf-8")
+        make_folder(folder)
+        with explain(folder), locked(home.with_name(f"{home.name}.lock")):
+            if not (home / "meta.json").is_file():  # another process may have built it meanwhile
+                _build(home, files, settings, workers, facts)
     return TokenCache(home)
+
+
+def _build(
+    home: Path,
+    files: Sequence[Path],
+    settings: CacheSettings,
+    workers: int,
+    facts: Mapping[str, Any],
+) -> None:
+    with replacing_folder(home) as new, working("tokenizing the text") as work:
+        writer = _Writer(new)
+        for chunk in _split_all(files, settings, workers):
+            writer.add(chunk)
+            work.detail = f"{sum(writer.num_tokens.values()):,} tokens"
+        if writer.num_tokens["train"] == 0:
+            names = ", ".join(map(str, files[:3])) or "no files"
+            what = f"no words to train on in {names}; is there text that is not held out?"
+            raise TextError(what)
+        writer.finish()
+        meta = {**facts, "tokens": writer.num_tokens, "documents": writer.num_documents}
+        (new / "meta.json").write_text(json.dumps(meta, indent=2), encoding="utf-8")
 
 
 @dataclass(frozen=True)
@@ -145,7 +166,7 @@ def _split_all(files: Sequence[Path], settings: CacheSettings, workers: int) -> 
         yield from map(_split, jobs)
         return
     # Spawned, not forked: a fork would copy locks that other threads of this process hold.
-    with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
+    with ProcessPoolExecutor(workers, get_context("spawn"), _ignore_interrupts) as pool:
         try:
             # A bounded number of jobs at a time, so that text is not read far ahead of the workers.
             waiting = [pool.submit(_split, job) for job in islice(jobs, 2 * workers)]
@@ -158,6 +179,11 @@ def _split_all(files: Sequence[Path], settings: CacheSettings, workers: int) -> 
                 "a worker process that tokenizes text died; is there enough memory for it? In a "
                 "script of your own, call relmo under `if __name__ == '__main__':`"
             ) from error
+
+
+def _ignore_interrupts() -> None:
+    """Leave Ctrl-C, which reaches all processes of a terminal, to the one that waits for them."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _grouped(files: Sequence[Path]) -> Iterator[list[list[str]]]:

@@ -347,3 +347,9 @@ def test_the_training_core_needs_torch_numpy_and_safetensors_alone():
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout == "[]\n"
+
+
+def test_an_unknown_storage_is_refused_before_anything_is_done(corpus, tmp_path):
+    with pytest.raises(ConfigError, match="unknown storage 'int4'; choose float32, int8"):
+        corpus.train(toy_recipe(), tmp_path / "run", storage="int4")
+    assert not (tmp_path / "run").exists()

@@ -13,6 +13,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import traceback
 from pathlib import Path
@@ -22,8 +23,10 @@ import torch
 from safetensors.torch import load_file, save
 
 import relmo
-from relmo.errors import ConfigError
+from relmo.errors import ConfigError, OutputError
 from relmo.tasks.lm.pretrain import pretrain
+from relmo.train.checkpoint import find_checkpoints
+from relmo.train.trainer import Trainer
 from relmo.weights import safetensors_files
 from relmo.weights.find import read_model
 from tests.support.toy_lm import Corpus, Grammar, metrics, toy_recipe
@@ -78,8 +81,30 @@ def test_a_run_stopped_by_an_error_goes_on_to_the_bit(corpus, whole, tmp_path, s
     with pytest.raises(RuntimeError, match="stop here"):
         corpus.train(stopped_recipe(), tmp_path, report=report)
     assert not (tmp_path / "run.json").exists()
-    corpus.train(stopped_recipe(), tmp_path, resume=True)
+    corpus.train(stopped_recipe(), tmp_path, resume=can_resume(tmp_path))
     assert_same_run(tmp_path, whole)
+
+
+def can_resume(output):
+    return bool(find_checkpoints(output / "checkpoint"))
+
+
+def test_a_run_that_never_began_is_not_resumed(corpus, tmp_path):
+    with pytest.raises(ConfigError, match="has no checkpoint to resume from: the run was never"):
+        corpus.train(stopped_recipe(), tmp_path / "run", resume=True)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_second_run_in_the_same_folder_is_refused_at_once(corpus, tmp_path):
+    refused = []
+
+    def report(line):
+        with pytest.raises(OutputError, match=f"process {os.getpid()} is writing to this folder"):
+            corpus.train(stopped_recipe(), tmp_path)
+        refused.append(line.get("step"))
+
+    corpus.train(stopped_recipe(), tmp_path, report=report)
+    assert [line["step"] for line in metrics(tmp_path)] == refused[1:]
 
 
 def test_a_resume_of_a_finished_run_changes_nothing(corpus, whole, tmp_path):
@@ -112,7 +137,7 @@ def test_a_model_of_one_layer_is_resumed_too(corpus, tmp_path):
     lstm = {"cell_width": 12, "output_width": 8, "num_layers": 1}
     for steps in (3, 5):
         recipe = toy_recipe(model={"lstm": lstm}, training={"steps": steps, "checkpoint_every": 2})
-        corpus.train(recipe, tmp_path, resume=True)
+        corpus.train(recipe, tmp_path, resume=steps == 5)
     assert [line["step"] for line in metrics(tmp_path) if "loss" in line] == [1, 2, 3, 4, 5]
 
 
@@ -125,6 +150,16 @@ def test_a_run_killed_at_random_moments_goes_on_to_the_bit(corpus, whole, tmp_pa
 @pytest.mark.slow
 def test_a_run_killed_at_twenty_random_moments_goes_on_to_the_bit(corpus, whole, tmp_path):
     check_kills(corpus, whole, tmp_path, points=20, seed=2)
+
+
+@needs_fork
+@pytest.mark.parametrize(("points", "seed"), [(4, 3), pytest.param(30, 4, marks=pytest.mark.slow)])
+def test_a_run_stopped_by_signals_goes_on_to_the_bit(corpus, whole, tmp_path, points, seed):
+    codes = json.loads(start("stop", corpus, tmp_path, points, seed))
+    assert set(codes) <= {130, -signal.SIGTERM, 0}
+    assert 130 in codes
+    for point in range(points):
+        assert_same_run(tmp_path / str(point), whole)
 
 
 def check_kills(corpus, whole, folder, points, seed):
@@ -158,6 +193,16 @@ def test_two_processes_do_what_one_does(corpus, tmp_path):
         torch.testing.assert_close(one[name], two[name], atol=1e-5, rtol=1e-4)
 
 
+@needs_fork
+def test_two_processes_that_are_stopped_leave_a_checkpoint(corpus, tmp_path):
+    assert json.loads(start("stop-pair", corpus, tmp_path)) == [130] * 2 + [0] * 2
+    assert [line["step"] for line in metrics(tmp_path / "stopped") if "loss" in line] == [20, 40]
+    corpus.train(paired_recipe(steps=40, log_every=20), tmp_path / "one")
+    pairs = zip(metrics(tmp_path / "one"), metrics(tmp_path / "stopped"), strict=True)
+    for one, two in pairs:
+        assert one == pytest.approx(two, rel=1e-4)
+
+
 def assert_close(one, two) -> None:
     tensors = [{**model.tensors, **model.lm_head()} for model in (one, two)]
     assert tensors[0].keys() == tensors[1].keys()
@@ -188,6 +233,8 @@ def fork(work, *args) -> int:
     try:
         work(*args)
         os._exit(0)
+    except KeyboardInterrupt:
+        os._exit(130)
     except BaseException:
         traceback.print_exc()
         os._exit(1)
@@ -202,7 +249,8 @@ def kill_at_points(file, cache, folder, points, seed):
     rng = random.Random(int(seed))
 
     def run(output):
-        pretrain(stopped_recipe(), [file], output, cache_folder=cache, device="cpu", resume=True)
+        options = {"cache_folder": cache, "device": "cpu", "resume": can_resume(output)}
+        pretrain(stopped_recipe(), [file], output, **options)
 
     counted = Path(folder) / "counted"
     began = time.monotonic()
@@ -235,6 +283,33 @@ def kill_from_outside(pause, run, output) -> int:
         pause /= 2
 
 
+def stop_at_moments(file, cache, folder, points, seed):
+    """Send SIGINT or SIGTERM to as many runs while they train, and let each go on to its end."""
+    rng = random.Random(int(seed))
+    codes, names = [], (signal.SIGINT, signal.SIGTERM)
+
+    def run(output):
+        def pause(line):
+            (output / "started").touch()
+            time.sleep(0.02)
+
+        options = {"cache_folder": cache, "device": "cpu", "resume": can_resume(output)}
+        pretrain(stopped_recipe(), [file], output, report=pause, **options)
+
+    for point in range(int(points)):
+        output = Path(folder) / str(point)
+        child = fork(run, output)
+        while not (output / "started").exists():
+            time.sleep(0.005)
+        time.sleep(rng.uniform(0, 0.15))
+        os.kill(child, names[point % 2])
+        codes.append(ended(child))
+        assert codes[-1] == 0 or can_resume(output) or not (output / "metrics.jsonl").exists()
+        if codes[-1] != 0:
+            assert ended(fork(run, output)) == 0
+    return codes
+
+
 def kill_at_line(number, counted, run, output):
     """Run, and die where the number-th line of training code would be next."""
     rooms = tuple(str(Path(relmo.__file__).parent / room) for room in TRACED)
@@ -247,7 +322,11 @@ def kill_at_line(number, counted, run, output):
             os.kill(os.getpid(), signal.SIGKILL)
         return at_line
 
-    sys.settrace(lambda frame, *_: at_line if frame.f_code.co_filename.startswith(rooms) else None)
+    def at_call(frame, *_):
+        return at_line if frame.f_code.co_filename.startswith(rooms) else None
+
+    threading.settrace(at_call)  # a thread writes checkpoints
+    sys.settrace(at_call)
     run(output)
     sys.settrace(None)
     counted.write_text(str(count))
@@ -273,25 +352,53 @@ def kill_in_write(number, share, run, output):
 
 def train_in_pairs(file, cache, folder):
     """Three distributed runs: from the start, from a checkpoint of one process, by the clock."""
+    folder, timed = Path(folder), paired_recipe(minutes=0.01, log_every=50)
+    codes = []
+    for output, recipe in (
+        ("two", paired_recipe()),
+        ("resumed", paired_recipe()),
+        ("timed", timed),
+    ):
+        children = fork_pair(recipe, file, cache, folder / output, output == "resumed")
+        codes += [ended(child) for child in children]
+    return codes
 
-    def run(output, rank, port, minutes):
+
+def stop_a_pair(file, cache, folder):
+    """A distributed run that a signal ends, as torchrun sends it, and its continuation."""
+    output, recipe = Path(folder) / "stopped", paired_recipe(steps=40, log_every=20)
+    children = fork_pair(recipe, file, cache, output, pause=0.02)
+    while not (output / "metrics.jsonl").exists():
+        time.sleep(0.005)
+    for child in children:
+        os.kill(child, signal.SIGTERM)
+    codes = [ended(child) for child in children]
+    children = fork_pair(recipe, file, cache, output, resume=True)
+    return codes + [ended(child) for child in children]
+
+
+def fork_pair(recipe, file, cache, output, resume=False, pause=0.0) -> list[int]:
+    """Two processes of one run; a step may take a pause longer."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+
+    def run(rank):
         address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
         os.environ.update(address, RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE="2")
         if sys.platform == "linux":
             os.environ["GLOO_SOCKET_IFNAME"] = "lo"
-        recipe = paired_recipe(**({"minutes": 0.01, "log_every": 50} if minutes else {}))
-        pretrain(
-            recipe, [file], Path(folder) / output, cache_folder=cache, device="cpu", resume=True
-        )
+        train_step = Trainer._train_step
 
-    codes = []
-    for output, minutes in (("two", False), ("resumed", False), ("timed", True)):
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        children = [fork(run, output, rank, port, minutes) for rank in (0, 1)]
-        codes += [ended(child) for child in children]
-    return codes
+        def slow_step(trainer, progress):
+            time.sleep(pause)
+            return train_step(trainer, progress)
+
+        Trainer._train_step = slow_step
+        options = {"cache_folder": cache, "device": "cpu", "resume": resume}
+        pretrain(recipe, [file], output, **options)
+
+    return [fork(run, rank) for rank in (0, 1)]
 
 
 def warm_up() -> None:
@@ -304,5 +411,10 @@ def warm_up() -> None:
 if __name__ == "__main__":
     warm_up()
     mode, file, cache, *rest = sys.argv[1:]
-    work = {"kill": kill_at_points, "pair": train_in_pairs}[mode]
-    print(json.dumps(work(Path(file), Path(cache), *rest)))  # noqa: T201
+    works = {
+        "kill": kill_at_points,
+        "stop": stop_at_moments,
+        "pair": train_in_pairs,
+        "stop-pair": stop_a_pair,
+    }
+    print(json.dumps(works[mode](Path(file), Path(cache), *rest)))  # noqa: T201

@@ -14,6 +14,7 @@ from relmo.tasks.lm import token_cache
 from relmo.tasks.lm.token_cache import SPECIAL, CacheSettings, TokenCache, open_cache
 from relmo.text.sentences import split_sentences
 from relmo.text.tokenize import make_tokenizer
+from tests.support.leftovers import leftover
 
 TEXT = "b a a . C a\nA b .\n\nc b a\n"
 ALL = CacheSettings(held_out=0.0)
@@ -219,7 +220,7 @@ def test_what_an_interrupted_build_left_is_made_anew(tmp_path):
     wanted = contents(folder)
     (folder / "meta.json").unlink()
     (folder / "train.u32").write_bytes(b"half")
-    temporary = folder.with_name(folder.name + ".tmp")
+    temporary = folder.with_name(leftover(folder.name))
     temporary.mkdir()
     (temporary / "train.u32").write_bytes(b"old ids that must not stay")
     assert contents(build(tmp_path, TEXT).folder) == wanted
