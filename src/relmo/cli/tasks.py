@@ -13,11 +13,13 @@ import typer
 
 from relmo.cli.shared import (
     DEFAULT_MODEL,
+    NOTHING_WRITTEN,
     AsJson,
     AsJsonLines,
     Changes,
     Precision,
     Resume,
+    if_interrupted,
     note,
     say,
     say_json,
@@ -117,21 +119,23 @@ def evaluate(
     as_json: AsJson = False,
 ) -> None:
     """Score a trained task model on a labeled file."""
-    from relmo.tasks.run import TaskCard, load_task
-    from relmo.tasks.sources import read_examples
-    from relmo.tasks.tables import Columns
+    with working("loading PyTorch"):
+        from relmo.tasks.run import TaskCard, load_task
+        from relmo.tasks.sources import read_examples
+        from relmo.tasks.tables import Columns
 
     _check_file(data, "expected one file in the task's format")
-    facts = TaskCard.read(run).facts
-    with working("loading the model"):
-        task = load_task(run, elmo=elmo, precision=precision)  # type: ignore[arg-type]
-    columns = Columns(text, label)
-    with working(f"reading {data}"):
-        examples = read_examples(type(task), data, columns, facts.get("source", {}))
-    if not examples:
-        raise TextError(f"{data}: contains no examples")
-    task.check(data, examples, facts)
-    say(task.score_on(examples), as_json)
+    facts, columns = TaskCard.read(run).facts, Columns(text, label)
+    with if_interrupted(NOTHING_WRITTEN):
+        with working(f"loading {run}"):
+            task = load_task(run, elmo=elmo, precision=precision)  # type: ignore[arg-type]
+        with working(f"reading {data}"):
+            examples = read_examples(type(task), data, columns, facts.get("source", {}))
+        if not examples:
+            raise TextError(f"{data}: contains no examples")
+        task.check(data, examples, facts)
+        scores = task.score_on(examples)
+    say(scores, as_json)
 
 
 File = Annotated[str, typer.Argument(metavar="FILE|-", help="Text file, or - for standard input.")]
@@ -154,16 +158,19 @@ def predict(
 
     Of a table, its texts are read.
     """
-    from relmo.tasks.run import load_task
+    with working("loading PyTorch"):
+        from relmo.tasks.run import load_task
 
     lines = _lines(run, file, text)  # a wrong path fails before the model is loaded
-    with working("loading the model"):
+    with working(f"loading {run}"):
         task = load_task(run, elmo=elmo, precision=precision)  # type: ignore[arg-type]
     examples = iter(task.read_text(lines))
     is_typed = file == "-" and sys.stdin.isatty()
     is_seen = sys.stdout.isatty()  # the answers are progress enough
     size = 1 if is_typed else BATCH_SIZE
-    with working(f"{task.noun} answered", show=not (is_typed or is_seen)) as work:
+    answered = "interrupted; answers so far are complete, one for each input in its order"
+    shown = working(f"{task.noun} answered", show=not (is_typed or is_seen))
+    with if_interrupted(answered), shown as work:
         while batch := list(islice(examples, size)):
             for example, answer in zip(batch, task.predict(batch, show=False), strict=True):
                 if as_json:
