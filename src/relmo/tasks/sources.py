@@ -51,7 +51,7 @@ def read_parts(task: type[AnyTask], data: Path | Source) -> dict[Part, list[Any]
     columns = _columns(task, source)
     if columns not in (source.columns, DEFAULT_COLUMNS):
         tell(f"relmo: {source.path.name}: text from {columns.text!r}, label from {columns.label!r}")
-    with working(f"reading {source.path.name}"):
+    with working("reading data"):
         if source.path.is_file():
             return _split_aloud(task, source, task.read_file(source.path, "train", columns))
         # A task of another package may take the folder alone.
