@@ -108,13 +108,15 @@ def _run(entry: dict[str, Any], seed: int, vary: str, model: str, folders: dict[
 
 
 def start(run: Run, options: argparse.Namespace) -> subprocess.Popen[bytes]:
-    """Start a run, from the beginning if it was stopped early; its log is beside its folder."""
-    folder = options.output / run.name
-    if not (folder / "checkpoint").exists():
+    """Start a run, or resume it if it has a checkpoint; its log is beside its folder."""
+    folder, command = options.output / run.name, run.command(options)
+    if any(folder.glob("checkpoint/step-*")):
+        command.append("--resume")
+    else:
         (folder / "best.safetensors").unlink(missing_ok=True)  # training does not overwrite it
     with (options.output / f"{run.name}.log").open("wb") as log:
         return subprocess.Popen(
-            run.command(options), stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
+            command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
             env={**os.environ, **ONE_THREAD}, start_new_session=True,
         )  # fmt: skip
 

@@ -113,16 +113,14 @@ def _terminate(number: int, frame: FrameType | None) -> None:
 
 def say_interrupted(error: KeyboardInterrupt, command: Sequence[str]) -> int:
     """Print what is safe and how to go on; return the exit code, 128 and the signal's number."""
-    number = error.signal if isinstance(error, Interrupted) else int(signal.SIGINT)
-    text = str(error) or "interrupted"
-    if isinstance(error, Interrupted) and str(error):
-        words = ["relmo", *command]
-        how = "Continue with" if error.can_resume else "Start again with"
-        if error.can_resume and "--resume" not in words:
-            words.append("--resume")
-        text += f". {how}: {shlex.join(words)}"
+    number, can_resume = int(signal.SIGINT), False
+    if isinstance(error, Interrupted):
+        number, can_resume = error.signal, error.can_resume
+    how, words = "Continue with" if can_resume else "Start again with", ["relmo", *command]
+    if can_resume and "--resume" not in words:
+        words.append("--resume")
     if os.environ.get("RANK", "0") == "0":  # of several processes one speaks
-        note(text)
+        note(f"{str(error) or 'interrupted'}. {how}: {shlex.join(words)}")
     return 128 + number
 
 

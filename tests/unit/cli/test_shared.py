@@ -1,0 +1,67 @@
+"""What a command says when it is interrupted."""
+
+import signal
+import threading
+
+import pytest
+
+from relmo.cli.shared import Stopped, if_interrupted, interruptible, say_interrupted
+from relmo.errors import Interrupted
+
+COMMAND = ["embed", "my text.txt", "-o", "out.h5"]
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        (KeyboardInterrupt(), 130, "interrupted. Start again with: relmo embed 'my text.txt' -o"),
+        (Interrupted(cause=15), 143, "interrupted. Start again with: relmo embed 'my text.txt' -o"),
+        (Interrupted("3 lines are saved", True), 130, "3 lines are saved. Continue with: relmo em"),
+    ],
+)
+def test_it_says_what_is_safe_and_how_to_go_on(capsys, error, code, said):
+    assert say_interrupted(error, COMMAND) == code
+    line = capsys.readouterr().err
+    assert line.startswith(f"relmo: {said}")
+    can_resume = isinstance(error, Interrupted) and error.can_resume
+    assert line.endswith(" --resume\n" if can_resume else " out.h5\n")
+
+
+def test_an_option_that_is_there_is_not_given_twice(capsys):
+    say_interrupted(Interrupted("all is saved", True), ["train", "--resume", "--json"])
+    assert capsys.readouterr().err.endswith("relmo train --resume --json\n")
+
+
+def test_of_several_processes_the_first_speaks(capsys, monkeypatch):
+    monkeypatch.setenv("RANK", "1")
+    assert say_interrupted(KeyboardInterrupt(), COMMAND) == 130
+    assert capsys.readouterr().err == ""
+
+
+def test_sigterm_is_treated_as_ctrl_c_is():
+    before = signal.getsignal(signal.SIGTERM)
+
+    @interruptible
+    def command(number: int) -> None:
+        with if_interrupted("the first half is saved", can_resume=True):
+            signal.raise_signal(number)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        with pytest.raises(Stopped) as caught:
+            command(number)
+        assert str(caught.value.cause) == "the first half is saved"
+        assert caught.value.cause.signal == number
+    assert signal.getsignal(signal.SIGTERM) == before
+
+
+def test_work_that_knows_better_is_believed():
+    with pytest.raises(Interrupted, match="^7 lines$"), if_interrupted("something"):
+        raise Interrupted("7 lines")
+
+
+def test_a_command_in_another_thread_leaves_signals_alone():
+    done = []
+    thread = threading.Thread(target=interruptible(lambda: done.append(True)))
+    thread.start()
+    thread.join()
+    assert done == [True]
