@@ -26,6 +26,7 @@ from relmo.errors import ConfigError, TextError
 from relmo.kernels.device import to_device
 from relmo.kernels.packing import pack
 from relmo.nn.lm_head import LmHead, log_uniform
+from relmo.progress import progress
 from relmo.runtime.runtime import FastBiLM, Runtime
 from relmo.text.batches import plan_batches
 from relmo.text.characters import BEGIN_SENTENCE, END_SENTENCE
@@ -46,6 +47,8 @@ SOFTMAX_ROWS = 1024
 """Targets whose softmax is held at once."""
 WINDOW = 64
 """Tokens of each text read at once."""
+MANY_WINDOWS = 8
+"""More windows than these show progress."""
 
 
 @dataclass(frozen=True)
@@ -241,7 +244,9 @@ class Scorer:
         lengths = np.array([len(text) - 1 for text in texts])  # (B,): inputs of each
         state = self.fast.bilm.start_state(B, None if start == "carried" else start)
         found = np.zeros(targets.shape)
-        for first in range(0, longest - 1, WINDOW):
+        starts = range(0, longest - 1, WINDOW)
+        many = len(starts) > MANY_WINDOWS
+        for first in progress(starts, len(starts), "windows of text scored", show=many):
             here = slice(first, first + WINDOW)
             left = (lengths - first).clip(0, WINDOW)  # (B,)
             found[:, here], state = self._window(

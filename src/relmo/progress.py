@@ -210,7 +210,13 @@ def _make_bar() -> Any:  # noqa: ANN401 - rich.progress.Progress, where rich is 
     if not console.is_terminal or console.is_dumb_terminal:
         return None
     columns = rich.BarColumn(bar_width=24), rich.TextColumn("{task.description}", markup=False)
-    bar = rich.Progress(*columns, console=console, transient=True, auto_refresh=False)
+    bar = rich.Progress(
+        *columns,
+        console=console,
+        transient=True,
+        auto_refresh=False,
+        redirect_stdout=False,  # else results would go where the bar is
+    )
     bar.add_task("", total=1.0)
     bar.start()
     return bar

@@ -88,7 +88,7 @@ def test_train_with_json_writes_lines_and_last_the_scores(run, data, tmp_path):
         (["ner", "--recipe=gone"], "no recipe 'gone'"),
         (["ner", "--elmo=gone"], "gone"),
         (["ner", "--vectors=gone.txt"], "gone.txt: no such file"),
-        (["ner", "--data=gone"], "gone is not a folder"),
+        (["ner", "--data=gone"], "gone: no such file or folder"),
     ],
 )
 def test_a_wrong_call_is_one_line_and_exit_code_2(run, data, tmp_path, args, what):
@@ -174,6 +174,81 @@ def test_a_finished_run_is_not_written_over(run, data, run_folder):
     found = run("train", "ner", "--data", data, "--output", run_folder, "--elmo", "none")
     assert found.returncode == 2
     assert b"contains a finished run; choose another folder" in found.stderr
+
+
+# ── one file of one's own ───────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture(scope="module")
+def reviews(tmp_path_factory):
+    """A table with columns of its own, a row without a label and one without a text."""
+    path = tmp_path_factory.mktemp("own") / "reviews.csv"
+    TOYS["classify"].write(path, 80, random.Random(0))
+    rows = path.read_text(encoding="utf-8").replace("id,review,mood", "key,what they say,feeling")
+    path.write_text(f"{rows}80,nice,\n81,,mood 4\n", encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def own_run(run, reviews, tmp_path):
+    """A run on that file at the first try, and what was said."""
+    small = [f"--set={change}" for change in (*TOYS["classify"].shrink, "training.epochs=1")]
+    found = run("train", "classify", "--data", reviews, "--text", "what they say", "--label",
+                "feeling", "--output", tmp_path / "run", "--elmo=none", *small)  # fmt: skip
+    assert found.returncode == 0, found.stderr
+    return tmp_path / "run", found.stderr.decode()
+
+
+shows_warnings = pytest.mark.filterwarnings("default::relmo.errors.TextWarning")
+
+
+@shows_warnings
+def test_one_file_is_split_aloud_and_learned_at_the_first_try(own_run):
+    folder, said = own_run
+    split = "reviews.csv: 80 texts split 65/8/7 by seed 0; give --data a folder with train, dev and"
+    assert split in said
+    assert "2 rows without 'what they say' or 'feeling' skipped: line 82, line 83" in said
+    data = read_record(folder / "run.json")["data"]
+    assert data["columns"] == {"text": "what they say", "label": "feeling"}
+    assert data["split"]["seed"] == 0
+
+
+@shows_warnings
+def test_evaluate_and_predict_remember_the_columns(run, own_run, reviews, tmp_path):
+    folder, _ = own_run
+    results = read_record(folder / "run.json")["results"]
+    with_its_own = run("evaluate", folder, "--data", reviews, "--json")
+    assert objects(with_its_own)[0]["accuracy"] == pytest.approx(results["test_accuracy"])
+    assert b"scored are the 7 texts of its test part" in with_its_own.stderr
+
+    other = tmp_path / "other.tsv"
+    other.write_text("what they say\tremark\nso great\tso dull\n\tno text\nnot fine\t-\n")
+    by_default = run("predict", folder, other, "--json")
+    assert by_default.returncode == 0, by_default.stderr
+    assert [(each["line"], each["words"]) for each in objects(by_default)] == [
+        (1, ["so", "great"]),
+        (3, ["not", "fine"]),
+    ]
+    assert b"1 row without 'what they say' skipped: line 3" in by_default.stderr
+    by_choice = run("predict", folder, other, "--text", "remark", "--json")
+    assert objects(by_choice)[0]["words"] == ["so", "dull"]
+
+
+def test_columns_that_cannot_be_guessed_are_asked_for(run, reviews, tmp_path):
+    found = run("train", "classify", "--data", reviews, "--output", tmp_path / "run")
+    assert found.returncode == 2
+    what = "cannot tell which column is the text or the label; found 'key', 'what they say', 'feel"
+    assert what in found.stderr.decode()
+    assert b"give --text COLUMN and --label COLUMN" in found.stderr
+    assert not (tmp_path / "run").exists()
+
+
+def test_entities_of_one_file_are_learned(run, tmp_path):
+    TOYS["ner"].write(tmp_path / "mine.conll", 40, random.Random(0))
+    found = run("train", "ner", "--data", tmp_path / "mine.conll", "--output", tmp_path / "run",
+                "--elmo=none", *SMALL, "--set=training.epochs=1")  # fmt: skip
+    assert found.returncode == 0, found.stderr
+    assert b"sentences split" in found.stderr
 
 
 # ── evaluate ────────────────────────────────────────────────────────────────────────────────

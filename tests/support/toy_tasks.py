@@ -96,6 +96,16 @@ def write_opinions(path: Path, number: int, rng: Rng) -> None:
     path.write_text("\n".join(trees) + "\n", encoding="utf-8")
 
 
+def write_reviews(path: Path, number: int, rng: Rng) -> None:
+    """A table of opinions under names of its own; every eighth is longer than a window."""
+    rows = [("id", "review", "mood")]
+    for row in range(number):
+        words, label = opinion(rng)
+        words += ["this"] * 140 if row % 8 == 0 else []
+        rows.append((str(row), f'"{" ".join(words)}, they said"', f"mood {label}"))
+    path.write_text("\n".join(map(",".join, rows)) + "\n", encoding="utf-8")
+
+
 def pair(rng: Rng) -> dict[str, str]:
     """The premise says what a thing does, the hypothesis the same, the opposite or how it looks."""
     doing = rng.choice(DOING)
@@ -146,6 +156,7 @@ CLUSTERS = [
 ]  # fmt: skip
 
 TOYS: dict[str, Toy] = {
+    "classify": Toy(".csv", write_reviews, CLASSIFIER),
     "coref": Toy(".conll", write_documents, CLUSTERS, num_train=8),
     "ner": Toy(".txt", write_entities, TAGGER),
     "pos": Toy(".conllu", write_parts_of_speech, TAGGER),

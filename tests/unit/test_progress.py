@@ -2,7 +2,7 @@
 
 import io
 import time
-from contextlib import redirect_stderr
+from contextlib import redirect_stderr, redirect_stdout
 
 import pytest
 
@@ -36,6 +36,15 @@ def test_a_terminal_shows_a_bar(monkeypatch):
     with redirect_stderr(Terminal()) as screen:
         assert list(progress(range(3), 3, "lines", show=True)) == [0, 1, 2]
     assert "lines: 0 of 3" in screen.getvalue()
+
+
+def test_results_do_not_go_where_the_bar_is(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")
+    with redirect_stdout(io.StringIO()) as results, redirect_stderr(Terminal()) as screen:
+        for number in progress(range(3), 3, "lines", show=True):
+            print(f"result {number}")  # noqa: T201
+    assert results.getvalue() == "result 0\nresult 1\nresult 2\n"
+    assert "result" not in screen.getvalue()
 
 
 def test_work_inside_other_work_shares_the_bar(monkeypatch):

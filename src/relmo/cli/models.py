@@ -14,12 +14,14 @@ import typer
 
 from relmo.cli.shared import (
     DEFAULT_MODEL,
+    NOTHING_WRITTEN,
     AsJson,
     AsJsonLines,
     Changes,
     Model,
     Precision,
     Resume,
+    if_interrupted,
     note,
     say,
     say_json,
@@ -156,9 +158,12 @@ def convert(
     as_json: AsJson = False,
 ) -> None:
     """Convert a model to another file format; weights stay exact unless stored as int8."""
-    from relmo.weights.find import convert_model
+    with working("loading PyTorch"):
+        from relmo.weights.find import convert_model
 
-    report = convert_model(source, target, to, shard_mb, storage)  # type: ignore[arg-type]
+    safe = f"interrupted; no file in {target} is half written, but some may be missing"
+    with if_interrupted(safe), working(f"converting {source}"):
+        report = convert_model(source, target, to, shard_mb, storage)  # type: ignore[arg-type]
     for loss in report.lost:
         note(loss)
     say(asdict(report), as_json)
@@ -251,16 +256,22 @@ def perplexity(
     as_json: AsJson = False,
 ) -> None:
     """Compute the perplexity of a text under the forward and backward language model."""
-    from relmo.elmo import Elmo
-    from relmo.text.documents import find_files, read_documents
+    with working("loading PyTorch"):
+        from relmo.elmo import Elmo
+        from relmo.text.documents import find_files, read_documents
 
     if not file.exists():
         raise ConfigError(f"{file}: no such file")
-    elmo = Elmo.from_pretrained(model)
-    lm = elmo.lm
-    documents = [d for path in find_files([file]) for d in read_documents(path)]
-    shown = progress(documents, len(documents), "documents", show=True)
-    split = [elmo.sentences(document) for document in shown]
-    if not any(words for document in split for words in document):
-        raise TextError(f"{file}: contains no words")
-    say(asdict(lm.perplexity(split, start.value)), as_json)
+    with if_interrupted(NOTHING_WRITTEN):
+        with working(f"loading {model}"):
+            elmo = Elmo.from_pretrained(model)
+            lm = elmo.lm
+        with working(f"reading {file}"):
+            documents = [d for path in find_files([file]) for d in read_documents(path)]
+        shown = progress(documents, len(documents), "documents split", show=True)
+        split = [elmo.sentences(document) for document in shown]
+        if not any(words for document in split for words in document):
+            raise TextError(f"{file}: contains no words")
+        with working("scoring the text"):
+            found = lm.perplexity(split, start.value)
+    say(asdict(found), as_json)

@@ -40,6 +40,7 @@ Changes = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Change a setting of the recipe; repeatable."),
 ]
+NOTHING_WRITTEN = "interrupted; nothing was written"
 Resume = Annotated[bool, typer.Option("--resume", help="Continue from the last checkpoint.")]
 
 

@@ -10,7 +10,17 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from relmo.cli.shared import DEFAULT_MODEL, AsJson, Model, Precision, note, say
+from relmo.cli.shared import (
+    DEFAULT_MODEL,
+    NOTHING_WRITTEN,
+    AsJson,
+    Model,
+    Precision,
+    if_interrupted,
+    note,
+    say,
+)
+from relmo.progress import working
 
 Name = Annotated[
     str,
@@ -46,12 +56,17 @@ def probe(
     as_json: AsJson = False,
 ) -> None:
     """Measure what each layer of a model encodes, with as little training as possible."""
-    from relmo.elmo import Elmo
-    from relmo.lab.probes.run import MEASURED, check_probe, run_probe, score_table
+    with working("loading PyTorch"):
+        from relmo.elmo import Elmo
+        from relmo.lab.probes.run import MEASURED, check_probe, run_probe, score_table
 
     check_probe(name, data, output, vectors, cache, seed)
-    elmo = Elmo.from_pretrained(model, precision=precision)  # type: ignore[arg-type]
-    results = run_probe(name, elmo, data, output=output, vectors=vectors, cache=cache, seed=seed)
+    kept = "" if cache is None else f"; layers of parts read to their end are kept in {cache}"
+    options = {"output": output, "vectors": vectors, "cache": cache}
+    with if_interrupted(f"interrupted; no scores were written{kept}"):
+        with working(f"loading {model}"):
+            elmo = Elmo.from_pretrained(model, precision=precision)  # type: ignore[arg-type]
+        results = run_probe(name, elmo, data, seed=seed, **options)
     if as_json:
         say(results, as_json=True)
     else:
@@ -88,18 +103,21 @@ def neighbors(
     as_json: AsJson = False,
 ) -> None:
     """Show the nearest occurrences of a word in context, and the nearest words without context."""
-    from relmo.elmo import Elmo
-    from relmo.lab.probes.neighbors import find_neighbors
-    from relmo.layers import parse_layers
-    from relmo.train.run import Run
+    with working("loading PyTorch"):
+        from relmo.elmo import Elmo
+        from relmo.lab.probes.neighbors import find_neighbors
+        from relmo.layers import parse_layers
+        from relmo.train.run import Run
 
     if output is not None:
         Run(output).check_start(resume=False)
     by = None if layer is None else parse_layers(layer)
-    elmo = Elmo.from_pretrained(model)
-    found = find_neighbors(
-        elmo, word, sentence, corpus, layer=by, count=count, any_word=any_word, output=output
-    )
+    with if_interrupted(NOTHING_WRITTEN):
+        with working(f"loading {model}"):
+            elmo = Elmo.from_pretrained(model)
+        found = find_neighbors(
+            elmo, word, sentence, corpus, layer=by, count=count, any_word=any_word, output=output
+        )
     if not found.occurrences:
         note(
             f"{word!r} is in no other sentence of {corpus}; --any-word compares with all its words"
@@ -131,7 +149,9 @@ def report(runs: Runs, output: ReportFolder, as_json: AsJson = False) -> None:
     """
     from relmo.lab.reports.report import write_report
 
-    say(write_report(runs, output), as_json)
+    with if_interrupted(f"interrupted; no file of the report in {output} is half written"):
+        made = write_report(runs, output)
+    say(made, as_json)
 
 
 Suite = Annotated[
@@ -182,9 +202,10 @@ def bench(
 
     Everything is timed in interleaved rounds; figures are medians.
     """
-    from relmo.lab.bench.embedding import BenchSettings
-    from relmo.lab.bench.report import as_text, write_result
-    from relmo.lab.bench.suites import run_suite
+    with working("loading PyTorch"):
+        from relmo.lab.bench.embedding import BenchSettings
+        from relmo.lab.bench.report import as_text, write_result
+        from relmo.lab.bench.suites import run_suite
 
     settings = BenchSettings(
         model=model,
@@ -195,8 +216,8 @@ def bench(
         device=device,
         index=index,
     )
-    is_terminal = sys.stderr is not None and sys.stderr.isatty()
-    result = run_suite(suite, settings, note if is_terminal else lambda _: None)
+    with if_interrupted(NOTHING_WRITTEN):
+        result = run_suite(suite, settings)
     if output is not None:
         write_result(output, result, shlex.join(["relmo", *sys.argv[1:]]))
     if as_json:

@@ -13,11 +13,13 @@ import typer
 
 from relmo.cli.shared import (
     DEFAULT_MODEL,
+    NOTHING_WRITTEN,
     AsJson,
     AsJsonLines,
     Changes,
     Precision,
     Resume,
+    if_interrupted,
     note,
     say,
     say_json,
@@ -27,9 +29,27 @@ from relmo.errors import ConfigError, TextError
 from relmo.progress import working
 
 TaskName = Annotated[
-    str, typer.Argument(metavar="TASK", help="Task: ner, pos, sst, snli, squad, srl or coref.")
+    str,
+    typer.Argument(
+        metavar="TASK", help="Task: classify, ner, pos, sst, snli, squad, srl or coref."
+    ),
 ]
-DataFolder = Annotated[Path, typer.Option(help="Folder with the train, dev and test files.")]
+Data = Annotated[
+    Path,
+    typer.Option(
+        metavar="FILE|FOLDER",
+        help="One file, which is split 80/10/10, or a folder with train, dev and test files.",
+    ),
+]
+TextColumn = Annotated[
+    str | None,
+    typer.Option("--text", metavar="COLUMN", help="Column of a table that holds the texts."),
+]
+LabelColumn = Annotated[
+    str | None,
+    typer.Option("--label", metavar="COLUMN", help="Column of a table that holds the labels."),
+]
+SplitSeed = Annotated[int, typer.Option(min=0, help="Random seed of the split of one file.")]
 Output = Annotated[Path, typer.Option(help="Folder of the run.")]
 Recipe = Annotated[
     str | None, typer.Option(help="Recipe name or TOML file; by default the task's own recipe.")
@@ -45,12 +65,15 @@ Cache = Annotated[Path | None, typer.Option(help="Folder for the ELMo layers of 
 
 def train(
     task: TaskName,
-    data: DataFolder,
+    data: Data,
     output: Output,
+    text: TextColumn = None,
+    label: LabelColumn = None,
     recipe: Recipe = None,
     elmo: ElmoName = DEFAULT_MODEL,
     vectors: Vectors = None,
     cache: Cache = None,
+    split_seed: SplitSeed = 0,
     set_: Changes = None,
     resume: Resume = False,
     as_json: AsJsonLines = False,
@@ -58,6 +81,8 @@ def train(
     """Train a task model on labeled data and score it on the test set."""
     with working("loading PyTorch"):
         from relmo.tasks.run import load_task_recipe, train_task
+        from relmo.tasks.sources import Source
+        from relmo.tasks.tables import Columns
 
     chosen = load_task_recipe(task, recipe, set_ or [])
     if vectors is None:
@@ -65,7 +90,7 @@ def train(
     scores = train_task(
         task,
         chosen,
-        data,
+        Source(data, Columns(text, label), split_seed),
         output,
         elmo=None if elmo == "none" else elmo,
         vectors=vectors,
@@ -87,20 +112,30 @@ MovedElmo = Annotated[
 def evaluate(
     run: Run,
     data: DataFile,
+    text: TextColumn = None,
+    label: LabelColumn = None,
     elmo: MovedElmo = None,
     precision: Precision = "float32",
     as_json: AsJson = False,
 ) -> None:
     """Score a trained task model on a labeled file."""
-    from relmo.tasks.run import TaskCard, load_task
+    with working("loading PyTorch"):
+        from relmo.tasks.run import TaskCard, load_task
+        from relmo.tasks.sources import read_examples
+        from relmo.tasks.tables import Columns
 
     _check_file(data, "expected one file in the task's format")
-    task = load_task(run, elmo=elmo, precision=precision)  # type: ignore[arg-type]
-    examples = task.read(data, "test")
-    if not examples:
-        raise TextError(f"{data}: contains no examples")
-    task.check(data, examples, TaskCard.read(run).facts)
-    say(task.score_on(examples), as_json)
+    facts, columns = TaskCard.read(run).facts, Columns(text, label)
+    with if_interrupted(NOTHING_WRITTEN):
+        with working(f"loading {run}"):
+            task = load_task(run, elmo=elmo, precision=precision)  # type: ignore[arg-type]
+        with working(f"reading {data}"):
+            examples = read_examples(type(task), data, columns, facts.get("source", {}))
+        if not examples:
+            raise TextError(f"{data}: contains no examples")
+        task.check(data, examples, facts)
+        scores = task.score_on(examples)
+    say(scores, as_json)
 
 
 File = Annotated[str, typer.Argument(metavar="FILE|-", help="Text file, or - for standard input.")]
@@ -114,32 +149,56 @@ BATCH_SIZE = 256
 def predict(
     run: Run,
     file: File = "-",
+    text: TextColumn = None,
     elmo: MovedElmo = None,
     precision: Precision = "float32",
     as_json: AnswersAsJson = False,
 ) -> None:
-    """Apply a trained task model to text, one input per line in the task's text format."""
-    from relmo.tasks.run import load_task
+    """Apply a trained task model to text, one input per line in the task's text format.
 
-    lines = _lines(file)  # a wrong path fails before the model is loaded
-    task = load_task(run, elmo=elmo, precision=precision)  # type: ignore[arg-type]
+    Of a table, its texts are read.
+    """
+    with working("loading PyTorch"):
+        from relmo.tasks.run import load_task
+
+    lines = _lines(run, file, text)  # a wrong path fails before the model is loaded
+    with working(f"loading {run}"):
+        task = load_task(run, elmo=elmo, precision=precision)  # type: ignore[arg-type]
     examples = iter(task.read_text(lines))
-    size = 1 if file == "-" and sys.stdin.isatty() else BATCH_SIZE
-    while batch := list(islice(examples, size)):
-        for example, answer in zip(batch, task.predict(batch), strict=True):
-            if as_json:
-                typer.echo(json.dumps(task.describe(example, answer), ensure_ascii=False))
-            else:
-                typer.echo(task.render(example, answer))
+    is_typed = file == "-" and sys.stdin.isatty()
+    is_seen = sys.stdout.isatty()  # the answers are progress enough
+    size = 1 if is_typed else BATCH_SIZE
+    answered = "interrupted; answers so far are complete, one for each input in its order"
+    shown = working(f"{task.noun} answered", show=not (is_typed or is_seen))
+    with if_interrupted(answered), shown as work:
+        while batch := list(islice(examples, size)):
+            for example, answer in zip(batch, task.predict(batch, show=False), strict=True):
+                if as_json:
+                    typer.echo(json.dumps(task.describe(example, answer), ensure_ascii=False))
+                else:
+                    typer.echo(task.render(example, answer))
+            work.advance(len(batch))
 
 
-def _lines(file: str) -> Iterator[str]:
+def _lines(run: Path, file: str, text: str | None) -> Iterator[str]:
+    """The lines of a file or of standard input; the texts of a table."""
     from relmo.tasks.data_files import decoded_lines, numbered_lines
+    from relmo.tasks.registry import find_task
+    from relmo.tasks.run import TaskCard
+    from relmo.tasks.sources import read_texts
+    from relmo.tasks.tables import Columns
 
+    path, columns = Path(file), Columns(text=text)
+    if file != "-":
+        _check_file(path, "expected a text file, or - for standard input")
+    card = TaskCard.read(run)
+    task = find_task(card.task)
+    if file != "-" and task.is_table(path):
+        return read_texts(path, columns, card.facts.get("source", {}))
+    task.columns_of(path, columns)  # which refuses --text
     if file == "-":
         return (line for _, line in decoded_lines(sys.stdin.buffer, "standard input"))
-    _check_file(Path(file), "expected a text file, or - for standard input")
-    return (line for _, line in numbered_lines(Path(file)))  # compressed files too
+    return (line for _, line in numbered_lines(path))  # compressed files too
 
 
 def _check_file(path: Path, hint: str) -> None:

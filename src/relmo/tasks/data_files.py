@@ -1,18 +1,15 @@
 """Files of labeled data: the parts of a folder, the lines of a file, and their rows.
 
-Rows are columns with a word per line, tables, or lines of two texts each. Errors name the file and
-the line.
+Rows are columns with a word per line, or lines of two texts each; tables are in tables.py. Errors
+name the file and the line.
 """
 
 from __future__ import annotations
 
-import csv
-import json
 import lzma
 import re
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import product
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal, TypeVar
 
@@ -26,20 +23,18 @@ NAMES: dict[Part, tuple[str, ...]] = {
     "dev": ("dev", "testa", "valid", "val", "trial"),
     "test": ("testb", "test"),
 }
-"""How a word of a file's name begins, the most specific first. CoNLL-2003 calls its development
-part testa."""
+"""How a word of a file's name begins. CoNLL-2003 calls its development part testa."""
 WHOLE_WORDS = {"testa", "testb", "val"}
 """Names that must be the whole word."""
 COMPRESSED = (".gz", ".xz", ".zst")
-ANY = ("",)
+Suffixes = Sequence[str | tuple[str, ...]]
+"""Accepted endings of files' names, compression aside, the best first; "" is any. Of endings in one
+tuple, none is better than another: a part must not have files of both."""
+ANY: Suffixes = ("",)
 WHITE = " \t"
 """The only white space within a line: a no-break space is part of its word."""
-TableFormat = Literal["csv", "tsv", "jsonl"]
-FORMATS: dict[str, TableFormat] = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl"}
 Tokenize = Callable[[str], list[str]]
 """Splits a text into words."""
-MAX_SHOWN = 200
-"""Characters of a table's column names that an error shows."""
 Line = tuple[int, str]
 """Number of a line, counted from 1, and its text."""
 _CELL = re.compile(f"[^{WHITE}]+")
@@ -50,37 +45,39 @@ Example = TypeVar("Example")
 # ── parts of a folder ───────────────────────────────────────────────────────────────────────────
 
 
-def find_part(folder: Path, part: Part, suffixes: Sequence[str] = ANY) -> Path | None:
+def find_part(folder: Path, part: Part, suffixes: Suffixes = ANY) -> Path | None:
     """The file of a part; None if the folder has none.
 
     Args:
         folder: searched without its subfolders and hidden files.
         part: which one.
-        suffixes: accepted endings of the name, compression aside, the best first; "" is any.
+        suffixes: accepted endings of the name.
     """
     if not folder.is_dir():
         raise ConfigError(f"{folder} is not a folder; give the folder with the data files")
     files = sorted(path for path in folder.iterdir() if path.is_file())
-    for word, suffix in product(NAMES[part], suffixes):
-        found = [p for p in files if word in _part_words(p) and _stem(p).endswith(suffix)]
+    named = [path for path in files if _part_words(path) & set(NAMES[part])]
+    for suffix in suffixes:
+        found = [path for path in named if stem_of(path).endswith(suffix)]
         if len(found) > 1:
             names = ", ".join(p.name for p in found)
             raise ConfigError(f"{folder}: {names} could each be the {part} part; keep one of them")
         if found:  # of one part only: a model must not be tested on training data
-            named = [part for part, words in NAMES.items() if _part_words(found[0]) & set(words)]
-            if len(named) > 1:
-                either = " or the ".join(named)
+            parts = [part for part, words in NAMES.items() if _part_words(found[0]) & set(words)]
+            if len(parts) > 1:
+                either = " or the ".join(parts)
                 raise ConfigError(f"{found[0]} could be the {either} part; rename it")
             return found[0]
     return None
 
 
-def need_part(folder: Path, part: Part, suffixes: Sequence[str] = ANY) -> Path:
+def need_part(folder: Path, part: Part, suffixes: Suffixes = ANY) -> Path:
     """Like `find_part`; ConfigError if there is none."""
     found = find_part(folder, part, suffixes)
     if found is None:
         words = " or ".join(NAMES[part])
-        ends = " or ".join(suffix for suffix in suffixes if suffix)
+        groups = (each if isinstance(each, tuple) else (each,) for each in suffixes)
+        ends = " or ".join(suffix for group in groups for suffix in group if suffix)
         ending = f" and the ending {ends}" if ends else ""
         folders = sorted(p.name for p in folder.iterdir() if p.is_dir() and p.name[0] != ".")
         below = f"; is it in a subfolder, {', '.join(folders[:5])}?" if folders else ""
@@ -90,7 +87,7 @@ def need_part(folder: Path, part: Part, suffixes: Sequence[str] = ANY) -> Path:
     return found
 
 
-def find_parts(folder: Path, suffixes: Sequence[str] = ANY) -> dict[Part, Path]:
+def find_parts(folder: Path, suffixes: Suffixes = ANY) -> dict[Part, Path]:
     """The files of all parts in the folder."""
     found = {part: find_part(folder, part, suffixes) for part in PARTS}
     return {part: path for part, path in found.items() if path is not None}
@@ -106,9 +103,9 @@ def _part_words(path: Path) -> set[str]:
     return begun | pieces & WHOLE_WORDS
 
 
-def _stem(path: Path) -> str:
-    """A file's name without the suffix of its compression."""
-    return path.stem if path.suffix.lower() in COMPRESSED else path.name
+def stem_of(path: Path) -> str:
+    """A file's name in lower case, without the suffix of its compression."""
+    return (path.stem if path.suffix.lower() in COMPRESSED else path.name).lower()
 
 
 # ── lines of a file ─────────────────────────────────────────────────────────────────────────────
@@ -189,61 +186,11 @@ def sentence_lines(
         yield lines
 
 
-class TableRow:
-    """A row of a table, column name -> value; errors name its file and the line it begins at."""
-
-    def __init__(self, path: str | Path, number: int, cells: Mapping[str, object]) -> None:
-        self.path, self.number, self.cells = path, number, cells
-
-    def error(self, reason: str) -> DataError:
-        """An error about this row."""
-        return DataError(self.path, self.number, reason)
-
-    def text(self, name: str) -> str:
-        """The value of a column without surrounding white space; DataError if it is empty."""
-        if name not in self.cells:
-            known = ", ".join(repr(each) for each in self.cells) or "none"
-            known = known if len(known) <= MAX_SHOWN else f"{known[:MAX_SHOWN]} …"
-            raise self.error(f"no column {name!r}; found {known}: rename one of these")
-        value = self.cells[name]
-        if isinstance(value, bool | int | float):
-            value = json.dumps(value)
-        if not isinstance(value, str):
-            raise self.error(f"{name!r} must be a string, got {json.dumps(value)[:40]}")
-        if not (text := value.strip(" \t\n\r\f\v")):
-            raise self.error(f"{name!r} is empty; fill it in or delete the row")
-        return text
-
-    def words(self, name: str, tokenize: Tokenize) -> tuple[str, ...]:
-        """The words of a column; DataError if there are none."""
-        words = tuple(tokenize(self.text(name)))
-        if not words:
-            raise self.error(f"{name!r} contains no words; fill it in or delete the row")
-        return words
-
-
 def not_empty(path: str | Path, examples: list[Example], what: str) -> list[Example]:
     """The examples of a file; DataError if there are none."""
     if not examples:
         raise DataError(path, 1, f"the file contains no {what} per line")
     return examples
-
-
-def table_rows(path: str | Path, kind: TableFormat | None = None) -> Iterator[TableRow]:
-    """The rows of a table; blank lines are skipped.
-
-    Args:
-        path: the file. CSV may quote its cells; in TSV a quote is an ordinary character.
-        kind: the table's format; by default the one that the file's suffix names.
-    """
-    if kind is None:
-        suffix = Path(_stem(Path(path)).lower()).suffix
-        if suffix not in FORMATS:
-            known = ", ".join(FORMATS)
-            raise ConfigError(f"{path}: unknown table format {suffix!r}; use one of {known}")
-        kind = FORMATS[suffix]
-    rows = _json_rows(path) if kind == "jsonl" else _named_rows(path, kind)
-    return (TableRow(path, number, cells) for number, cells in rows)
 
 
 def split_at_spaces(text: str) -> list[str]:
@@ -263,41 +210,3 @@ def tab_pairs(lines: Iterable[str], first: str, second: str) -> Iterator[tuple[i
         elif line.strip():
             wanted = f"{first}, a tab and {second}"
             raise TextError(f"line {number}: expected {wanted}, got {line[:40]!r}")
-
-
-def _json_rows(path: str | Path) -> Iterator[tuple[int, Mapping[str, object]]]:
-    for number, line in numbered_lines(path):
-        if not line.strip(WHITE):
-            continue
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise DataError(path, number, f"invalid JSON ({error})") from error
-        if not isinstance(row, dict):
-            raise DataError(path, number, f"expected one object {{…}} per line, got {line[:30]!r}")
-        yield number, row
-
-
-def _named_rows(path: str | Path, kind: TableFormat) -> Iterator[tuple[int, Mapping[str, object]]]:
-    lines = ((n, line.split("\t")) for n, line in numbered_lines(path) if line.strip(WHITE))
-    rows = _csv_rows(path) if kind == "csv" else lines
-    first, names = next(rows, (1, []))
-    if len(set(names)) < len(names):
-        raise DataError(path, first, f"two columns have the same name: {', '.join(names)}")
-    for number, cells in rows:
-        if len(cells) != len(names):
-            what = f"{len(cells)} cells, but {len(names)} column names in line {first}"
-            raise DataError(path, number, f"{what}; every row needs the same number")
-        yield number, dict(zip(names, cells, strict=True))
-
-
-def _csv_rows(path: str | Path) -> Iterator[tuple[int, list[str]]]:
-    reader = csv.reader((line + "\n" for _, line in numbered_lines(path)), strict=True)
-    number = 1
-    try:
-        for cells in reader:
-            if cells:  # a blank line has none
-                yield number, cells
-            number = reader.line_num + 1
-    except csv.Error as error:
-        raise DataError(path, number, f"invalid CSV ({error}); are all quotes closed?") from error

@@ -11,7 +11,7 @@ a mix of its own, all of one `ElmoLayer`.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -79,6 +79,15 @@ class TokenBatch(NamedTuple):
     def lengths(self) -> Tensor:
         """(B,) tokens of each sentence, on the CPU as packing needs them."""
         return self.mask.sum(1).cpu() if self.known_lengths is None else self.known_lengths
+
+    def split(self, size: int) -> Iterator[TokenBatch]:
+        """Batches of at most `size` sentences each, padded as this one."""
+        for first in range(0, len(self.mask), size):
+            rows = slice(first, first + size)
+            letters = None if self.letters is None else self.letters[rows]
+            layers = None if self.layers is None else self.layers[:, rows]
+            static, mask, lengths = (x[rows] for x in (self.static, self.mask, self.lengths))
+            yield TokenBatch(static, letters, layers, mask, lengths)
 
 
 # ── words -> batch ──────────────────────────────────────────────────────────────────────────────

@@ -20,8 +20,11 @@ import torch
 from torch import Tensor, nn
 
 from relmo.config import Count, CountOrZero, Range, Settings
-from relmo.tasks.data_files import ANY, PARTS, Part, find_parts, need_part
+from relmo.errors import ConfigError
+from relmo.progress import working
+from relmo.tasks.data_files import ANY, PARTS, Part, Suffixes, find_parts, need_part, stem_of
 from relmo.tasks.inputs import Inputs, TokenInput, Words, keep_saved_names
+from relmo.tasks.tables import NO_COLUMNS, Columns, choose_columns
 
 Example = TypeVar("Example")
 Prediction = TypeVar("Prediction")
@@ -61,8 +64,16 @@ class LabelledTask(ABC, Generic[Example, Prediction, ModelSettings]):
     """The score of `evaluate` that selects the best weights, higher is better: "dev_f1"."""
     settings_type: type[ModelSettings]
     """The settings of the model, each with a default: the section `model` of a recipe."""
-    suffixes: ClassVar[Sequence[str]] = ANY
+    suffixes: ClassVar[Suffixes] = ANY
     """Endings of the data files' names in order of preference; "" is any."""
+    noun: ClassVar[str] = "examples"
+    """What its examples are called: "sentences"."""
+    splits_one_file: ClassVar[bool] = True
+    """Whether one file can be its data, to be split into parts."""
+    tables: ClassVar[tuple[str, ...]] = ()
+    """Endings of the names of files that `read_table` reads."""
+    usual_columns: ClassVar[Mapping[str, Sequence[str]]] = {}
+    """Names that the columns "text" and "label" of a table often have, the most telling first."""
     net: Any
     """The model, an nn.Module of the task's own type."""
 
@@ -99,12 +110,43 @@ class LabelledTask(ABC, Generic[Example, Prediction, ModelSettings]):
         """Labelled examples of a file in the task's format."""
 
     @classmethod
-    def parts(cls, folder: Path) -> dict[Part, list[Example]]:
+    def read_table(cls, path: Path, columns: Columns) -> list[Example]:
+        """Labelled examples of a table, from these columns, both of which are given."""
+        raise NotImplementedError
+
+    @classmethod
+    def read_file(cls, path: Path, part: Part, columns: Columns) -> list[Example]:
+        """Labelled examples of a file: `read_table` if columns are given, else `read`."""
+        return cls.read(path, part) if columns == NO_COLUMNS else cls.read_table(path, columns)
+
+    @classmethod
+    def columns_of(
+        cls, path: Path, asked: Columns, needed: Sequence[str] = ("text", "label")
+    ) -> Columns:
+        """The columns of a file to read, if it is a table; none of any other file."""
+        if cls.is_table(path):
+            return choose_columns(path, asked, cls.usual_columns, needed)
+        if asked == NO_COLUMNS:
+            return asked
+        ends = " or ".join(cls.tables)
+        known = f"{path.name} does not end in {ends}" if ends else "this task reads none"
+        raise ConfigError(f"--text and --label name columns of a table, but {known}")
+
+    @classmethod
+    def is_table(cls, path: Path) -> bool:
+        """Whether a file is read by `read_table`."""
+        return bool(cls.tables) and stem_of(path).endswith(cls.tables)
+
+    @classmethod
+    def parts(cls, folder: Path, columns: Columns = NO_COLUMNS) -> dict[Part, list[Example]]:
         """Examples of each part of a data folder, one file each; the test part may be missing."""
         for part in ("train", "dev"):
             need_part(folder, part, cls.suffixes)
         files = find_parts(folder, cls.suffixes)
-        found = {part: cls.read(files[part], part) if part in files else [] for part in PARTS}
+        found = {
+            part: cls.read_file(files[part], part, columns) if part in files else []
+            for part in PARTS
+        }
         facts = cls.facts_of(found["train"])
         for part in files.keys() - {"train"}:
             cls.check(files[part], found[part], facts)
@@ -123,9 +165,22 @@ class LabelledTask(ABC, Generic[Example, Prediction, ModelSettings]):
         """
 
     @classmethod
+    def check_training(cls, train: Sequence[Example]) -> None:
+        """Raise TextError if nothing can be learned from these examples; by default never."""
+
+    @classmethod
     @abstractmethod
     def sentences(cls, example: Example) -> list[Words]:
         """The sentences of an example that the model reads."""
+
+    @classmethod
+    def split_by(cls, example: Example) -> tuple[str, Any]:
+        """What decides where an example goes when one file is split into parts.
+
+        Examples with the same first value are spread evenly over the parts; those with the same
+        second one go to the same part.
+        """
+        return "", tuple(cls.sentences(example))
 
     @abstractmethod
     def read_text(self, lines: Iterable[str]) -> Iterator[Example]:
@@ -225,16 +280,18 @@ class LabelledTask(ABC, Generic[Example, Prediction, ModelSettings]):
         return self.scores(examples, self.predict(examples))
 
     @torch.no_grad()
-    def predict(self, examples: Sequence[Example]) -> list[Prediction]:
-        """The prediction for each example, in order."""
+    def predict(self, examples: Sequence[Example], show: bool = True) -> list[Prediction]:
+        """The prediction for each example, in order; `show` shows progress."""
         self.model.eval()
         order = sorted(range(len(examples)), key=lambda i: self.length(examples[i]))
         found: dict[int, Prediction] = {}
-        for first in range(0, len(order), self.batches.size):
-            part = order[first : first + self.batches.size]
-            with self.arithmetic():
-                predictions = self.predict_batch([examples[i] for i in part])
-            found.update(zip(part, predictions, strict=True))
+        with working(f"{self.noun} predicted", len(order), show=show) as work:
+            for first in range(0, len(order), self.batches.size):
+                part = order[first : first + self.batches.size]
+                with self.arithmetic():
+                    predictions = self.predict_batch([examples[i] for i in part])
+                found.update(zip(part, predictions, strict=True))
+                work.advance(len(part))
         return [found[i] for i in range(len(examples))]
 
     def examples_of(self, step: int) -> list[Example]:

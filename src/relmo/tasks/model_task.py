@@ -70,11 +70,25 @@ class ClassificationTask(LabelledTask[Classified, str, ModelSettings]):
         return {"labels": sorted({example.label for example in train})}
 
     @classmethod
+    def check_training(cls, train: Sequence[Classified]) -> None:
+        """Raise TextError if all have the same label."""
+        labels = cls.facts_of(train)["labels"]
+        if len(labels) == 1:
+            what = f"all {len(train):,} {cls.noun} have the label {labels[0]!r}"
+            raise TextError(f"{what}; expected at least two different labels")
+
+    @classmethod
+    def split_by(cls, example: Classified) -> tuple[str, Any]:
+        """The label; equal texts stay together."""
+        return example.label, tuple(cls.sentences(example))
+
+    @classmethod
     def check(cls, path: Path, examples: Sequence[Classified], facts: Mapping[str, Any]) -> None:
         """Raise TextError if the training part has none of the examples' labels."""
         found, known = {example.label for example in examples}, set(facts["labels"])
         if found and not found & known:
-            shown = [", ".join(map(repr, sorted(each)[:5])) for each in (found, known)]
+            firsts = [[label[:30] for label in sorted(each)[:5]] for each in (found, known)]
+            shown = [", ".join(map(repr, each)) for each in firsts]
             raise TextError(
                 f"{path}: none of its labels ({shown[0]}) occurs in the training part "
                 f"({shown[1]}); use the same labels"

@@ -17,11 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from relmo.errors import ConfigError
-from relmo.files import sha256
-from relmo.tasks.data_files import PARTS, Part, find_parts
+from relmo.tasks import sources
+from relmo.tasks.data_files import Part
 from relmo.tasks.labelled import AnyTask, LabelledTask
+from relmo.tasks.sources import Source
 
 TASKS = {
+    "classify": "relmo.tasks.sst.task:ClassifyTask",
     "coref": "relmo.tasks.coref.task:CorefTask",
     "ner": "relmo.tasks.ner.task:NerTask",
     "pos": "relmo.tasks.ner.task:PosTask",
@@ -73,18 +75,13 @@ def _checked(task: Any) -> type[AnyTask]:  # noqa: ANN401 - what a package calls
 # ── data of a task ──────────────────────────────────────────────────────────────────────────────
 
 
-def read_parts(name: str, data: Path) -> dict[Part, list[Any]]:
+def read_parts(name: str, data: Path | Source) -> dict[Part, list[Any]]:
     """Examples of each part of a task's data; the test part may be empty."""
-    found = find_task(name).parts(data)
-    for part in ("train", "dev"):
-        if not found[part]:
-            raise ConfigError(f"{data}: the {part} part contains no examples")
-    return {part: found.get(part, []) for part in PARTS}
+    return sources.read_parts(find_task(name), data)
 
 
-def data_facts(name: str, data: Path, examples: Mapping[Part, Sequence[Any]]) -> dict[str, Any]:
-    """What a record says of the data: names, checksums and numbers of examples."""
-    paths = find_parts(data, find_task(name).suffixes).items()
-    files = {part: {"name": path.name, "sha256": sha256(path)} for part, path in paths}
-    counts: dict[str, int] = {part: len(found) for part, found in examples.items()}
-    return {"name": data.resolve().name, **counts, "files": files}
+def data_facts(
+    name: str, data: Path | Source, examples: Mapping[Part, Sequence[Any]]
+) -> dict[str, Any]:
+    """What a record says of the data: names, checksums, numbers of examples, columns, split."""
+    return sources.data_facts(find_task(name), data, examples)

@@ -30,7 +30,9 @@ from relmo.tasks.inputs import Inputs, InputSettings, Letters, make_elmo_layer
 from relmo.tasks.labelled import AnyTask, BatchSettings
 from relmo.tasks.layer_cache import LayerCache
 from relmo.tasks.registry import data_facts, find_task, read_parts
+from relmo.tasks.sources import Source, how_read
 from relmo.tasks.static_vectors import StaticVectors, random_vectors, read_vectors
+from relmo.tasks.tables import DEFAULT_COLUMNS
 from relmo.train.distributed import World, join_world
 from relmo.train.optim import OptimSettings
 from relmo.train.recipe import make_sections, read_recipe
@@ -122,7 +124,7 @@ class TaskCard:
 def train_task(
     name: str,
     recipe: TaskRecipe,
-    data: Path,
+    data: Path | Source,
     output: Path,
     *,
     elmo: Elmo | str | Path | None = None,
@@ -137,7 +139,8 @@ def train_task(
     Args:
         name: of the task.
         recipe: its settings.
-        data: folder with the files of the parts.
+        data: folder with the files of the parts, or one file, which is split; a `Source` names the
+            columns of tables and the seed of the split too.
         output: folder of the run.
         elmo: the ELMo model, its name or its folder; None trains the baseline without ELMo. The
             model is not changed: fine-tuning trains a copy.
@@ -160,7 +163,7 @@ def _train_task(
     run: Run,
     name: str,
     recipe: TaskRecipe,
-    data: Path,
+    data: Path | Source,
     elmo: Elmo | str | Path | None,
     vectors: Path | None,
     cache: Path,
@@ -169,9 +172,9 @@ def _train_task(
     report: Callable[[dict[str, Any]], None],
 ) -> dict[str, float]:
     """Train in an opened run; see `train_task`."""
-    with working("reading data"):
-        task_type, all_examples = find_task(name), read_parts(name, data)
+    task_type, all_examples = find_task(name), read_parts(name, data)
     drawn = draw(all_examples["train"], recipe.batch.share, recipe.training.seed)
+    task_type.check_training(drawn)
     examples = {**all_examples, "train": drawn}
     with working("loading ELMo"):
         model, elmo_facts = (None, None) if elmo is None else _open_elmo(elmo, world.device)
@@ -183,7 +186,7 @@ def _train_task(
         static, vector_facts = _static_vectors(words, vectors)
     if vectors is None:  # random ones are worthless unless they are trained
         recipe = replace(recipe, input=replace(recipe.input, tune_static=True))
-    made_of = {
+    made_of: dict[str, Any] = {
         "data": {**data_facts(name, data, examples), "share": recipe.batch.share},
         "vectors": vector_facts,
         "elmo": elmo_facts and {key: elmo_facts[key] for key in ("name", "fingerprint")},
@@ -200,7 +203,7 @@ def _train_task(
     card = TaskCard(
         task=name,
         recipe=asdict(recipe),
-        facts=task_type.facts_of(drawn),
+        facts={**task_type.facts_of(drawn), "source": how_read(made_of["data"])},
         words=static.words,
         static_width=static.size["width"],
         letters=sorted(set().union(*words["train"])) if recipe.input.letters else None,
@@ -347,13 +350,16 @@ def _fit(
 def _fixed(name: str, recipe: TaskRecipe, made_of: Mapping[str, Any]) -> dict[str, Any]:
     """What must not change when a run is resumed; names and places of files may."""
     values = asdict(recipe)
-    files, vectors, elmo = made_of["data"]["files"], made_of["vectors"], made_of["elmo"]
+    data, vectors, elmo = made_of["data"], made_of["vectors"], made_of["elmo"]
+    columns = data.get("columns")
     return {
         "task": name,
         **{part: values[part] for part in FIXED},
         "accumulate": recipe.training.accumulate,
         "seed": recipe.training.seed,
-        "data": {part: file["sha256"] for part, file in files.items()},
+        "data": {part: file["sha256"] for part, file in data["files"].items()},
+        "columns": columns if columns != DEFAULT_COLUMNS._asdict() else None,
+        "split": data.get("split"),
         "vectors": vectors and vectors["sha256"],
         "elmo": elmo and elmo["fingerprint"],
     }

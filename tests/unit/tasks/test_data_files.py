@@ -17,6 +17,7 @@ from relmo.tasks.data_files import (
     tab_pairs,
     whole_text,
 )
+from relmo.tasks.sst.task import SstTask
 
 LAYOUTS = {
     "CoNLL-2003": ("eng.train", "eng.testa", "eng.testb"),
@@ -55,6 +56,19 @@ def test_suffixes_choose_among_files(tmp_path):
     assert find_part(tmp_path, "train", (".jsonl", ".txt")).name == "a.train.jsonl.gz"
     assert find_part(tmp_path, "train", (".txt",)).name == "a.train.txt"
     assert find_part(tmp_path, "train", (".csv",)) is None
+
+
+@pytest.mark.parametrize("other", ["train.jsonl", "train.csv.gz", "my_training.tsv", "train.TXT"])
+def test_no_file_is_taken_silently_beside_another(tmp_path, other):
+    fill(tmp_path, "train.csv", other, "dev.csv")
+    with pytest.raises(ConfigError, match=r"train.csv.* could each be the train part; keep one"):
+        find_part(tmp_path, "train", SstTask.suffixes)
+
+
+def test_two_names_of_the_dev_part_are_both_named(tmp_path):
+    fill(tmp_path, "train.csv", "dev.csv", "valid.csv")
+    with pytest.raises(ConfigError, match=r"dev.csv, valid.csv could each be the dev part"):
+        find_part(tmp_path, "dev")
 
 
 def test_two_files_that_could_be_a_part_are_both_named(tmp_path):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -28,6 +28,7 @@ from relmo.lab.bench.peers import measure_fresh, parse_peer, start_peers
 from relmo.lab.bench.report import describe_machine
 from relmo.lab.bench.sentences import Case, cases_of_round, load_sentences, take
 from relmo.lab.bench.timing import Memo, SpeedBook, rounds, speed_ratios, timed, watch_others
+from relmo.progress import working
 from relmo.runtime.runtime import unpack_layers
 from relmo.text.batches import index_words
 from relmo.text.tokenize import tokenized
@@ -72,23 +73,24 @@ class BenchSettings(Settings):
         return Elmo.from_pretrained(self.model, **chosen)
 
 
-def bench_embedding(settings: BenchSettings, say: Callable[[str], None]) -> dict[str, Any]:
-    """Measure on the CPU and report as JSON; `say` is told how far it is."""
+def bench_embedding(settings: BenchSettings) -> dict[str, Any]:
+    """Measure on the CPU and report as JSON."""
     others = watch_others()
-    elmos = {  # they start in a zero state, as the peers do
-        p: settings.load(precision=p, device="cpu", start="zero") for p in settings.precisions
-    }
+    with working(f"loading {settings.model}"):
+        elmos = {  # they start in a zero state, as the peers do
+            p: settings.load(precision=p, device="cpu", start="zero") for p in settings.precisions
+        }
     first = elmos[settings.precisions[0]]
     sentences = load_sentences(settings.text, first)
     # Everything is measured again in each round, so that a busy moment affects all alike.
     meter, book = RateMeter(first.config.lstm), SpeedBook()
     parts: dict[Precision, list[dict[str, float]]] = defaultdict(list)
     with ExitStack() as stack:
-        peers = start_peers(settings.peers, settings.model, stack)
-        for peer in peers:
-            peer.compare(first, take(sentences, 0, COMPARED))
+        with working("starting the peers"):
+            peers = start_peers(settings.peers, settings.model, stack)
+            for peer in peers:
+                peer.compare(first, take(sentences, 0, COMPARED))
         for number in rounds(settings.seconds):
-            say("warming up" if number == 0 else f"round {number}")
             meter.measure()
             batch = take(sentences, PART_SENTENCES * number, PART_SENTENCES)
             for precision, elmo in elmos.items():
@@ -106,7 +108,6 @@ def bench_embedding(settings: BenchSettings, say: Callable[[str], None]) -> dict
         for peer in peers:
             peer.finish()
     machine = describe_machine(others())  # the peers have ended, so their time counts as ours
-    say("load time and memory, in fresh processes")
     largest = cases_of_round(sentences, 1)[-1].calls[0]
     failed = [peer.name for peer in peers if "missing" in peer.facts]
     ours = [series for series in book.values() if series.memo != "none"]
@@ -119,6 +120,8 @@ def bench_embedding(settings: BenchSettings, say: Callable[[str], None]) -> dict
         p: {part: round(1000 * median(each[part] for each in found), 3) for part in found[0]}
         for p, found in parts.items()
     }
+    with working("load time and memory, in fresh processes"):
+        fresh = {p: measure_fresh(elmo, settings.model, p, largest) for p, elmo in elmos.items()}
     return {
         "machine": machine,
         "model": describe_model(first),
@@ -126,7 +129,7 @@ def bench_embedding(settings: BenchSettings, say: Callable[[str], None]) -> dict
         "rates": meter.to_dict(),
         "parts_milliseconds": milliseconds,
         "speed": speed,
-        "fresh": {p: measure_fresh(elmo, settings.model, p, largest) for p, elmo in elmos.items()},
+        "fresh": fresh,
         "peers": {peer.name: peer.facts for peer in peers},
         "ratios": speed_ratios(ours, theirs),
     }

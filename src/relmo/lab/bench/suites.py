@@ -26,6 +26,7 @@ from relmo.lab.bench.embedding import BenchSettings, bench_embedding, describe_m
 from relmo.lab.bench.report import describe_machine
 from relmo.lab.bench.sentences import load_sentences, of_length, take
 from relmo.lab.bench.timing import interleave, timed, watch_others
+from relmo.progress import working
 from relmo.search import SemanticIndex
 from relmo.text.batches import in_windows, plan_batches
 
@@ -42,16 +43,15 @@ QUERY_WORDS = 7
 Row = dict[str, Any]
 
 
-def run_suite(
-    suite: str, settings: BenchSettings, say: Callable[[str], None] = lambda _: None
-) -> dict[str, Any]:
-    """Run one suite and report as JSON; `say` is told how far it is."""
+def run_suite(suite: str, settings: BenchSettings) -> dict[str, Any]:
+    """Run one suite and report as JSON."""
     if suite == "embed":
-        return bench_embedding(settings, say)
+        return bench_embedding(settings)
     if suite not in SUITES:
         raise ConfigError(f"unknown suite {suite!r}; choose embed, {', '.join(SUITES)}")
     others = watch_others()
-    about, rows = SUITES[suite](settings)
+    with working("preparing"):  # until the first round
+        about, rows = SUITES[suite](settings)
     return {"suite": suite, "machine": describe_machine(others()), "about": about, "rows": rows}
 
 

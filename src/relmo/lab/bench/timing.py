@@ -16,6 +16,7 @@ from typing import Any, Literal, TypeVar
 
 from relmo.kernels.cpu_products import Precision
 from relmo.lab.bench.sentences import Case
+from relmo.progress import working
 
 Label = TypeVar("Label")
 Result = TypeVar("Result")
@@ -34,11 +35,15 @@ def timed(work: Callable[[], Result]) -> tuple[float, Result]:
 
 def rounds(seconds: float, clock: Callable[[], float] = time.perf_counter) -> Iterator[int]:
     """Numbers of rounds: 0 warms up, then as many as fit, but at least `MIN_ROUNDS`."""
-    yield 0
+    with working("warming up"):
+        yield 0
     begin, number = clock(), 1
-    while number <= MIN_ROUNDS or clock() - begin < seconds:
-        yield number
-        number += 1
+    with working("rounds timed") as work:
+        while number <= MIN_ROUNDS or clock() - begin < seconds:
+            yield number
+            work.advance()
+            work.share = min(work.seconds / seconds, number / MIN_ROUNDS)
+            number += 1
 
 
 def interleave(

@@ -107,7 +107,7 @@ def read_layers(elmo: Elmo, text: ProbeText, cache: Path | None) -> Table:
 
     def compute() -> Iterator[Table]:
         stream = elmo.embed_stream(list(words) for words, _ in pairs)
-        with closing(progress(stream, len(pairs), "sentences", show=True)) as shown:
+        with closing(progress(stream, len(pairs), "sentences read", show=True)) as shown:
             for vectors, (_, spans) in zip(shown, pairs, strict=True):  # (L + 1, T, D)
                 means = [vectors[:, start:end].mean(1) for start, end in spans]  # each (L + 1, D)
                 yield np.stack(means).astype(np.float16)

@@ -21,6 +21,7 @@ import numpy as np
 from relmo.elmo import Elmo
 from relmo.errors import ConfigError, TextError
 from relmo.lab.probes.inputs import ProbeInputs, ProbeResult, every_word, find_files, read_layers
+from relmo.progress import progress
 from relmo.runtime.pooling import normalize
 from relmo.text.documents import read_documents
 from relmo.types import Vectors
@@ -42,7 +43,7 @@ def probe_intrinsic(inputs: ProbeInputs) -> ProbeResult:
         raise ConfigError(f"{inputs.data}: no .txt file here or below; give a folder of plain text")
     lines = (line for path in files for document in read_documents(path) for line in document)
     split = (words for line in lines for words in inputs.elmo.sentences([line]) if words)
-    sentences = list(islice(split, SENTENCES))
+    sentences = list(progress(islice(split, SENTENCES), SENTENCES, "sentences split", show=True))
     scores = measure_layers(inputs.elmo, sentences, inputs.seed, inputs.cache)
     counts = {"text": {name: int(scores.pop(name)) for name in ("words", "tokens")}}
     return ProbeResult(inputs.describe(counts, files), {"sentences": len(sentences)}, scores)
@@ -61,7 +62,7 @@ def measure_layers(
     spans = [(first, past) for first, past in bounds if past - first > 1]
     some = rng.permutation(len(table))[:RANDOM_OCCURRENCES]  # rows of any words
     scores: dict[str, float] = {}
-    for layer in range(table.shape[1]):
+    for layer in progress(range(table.shape[1]), table.shape[1], "layers measured", show=True):
         vectors = table[:, layer].astype(np.float32)  # (N, D)
         units = normalize(vectors)  # (N, D)
         to_mean = [units[a:b] @ normalize(vectors[a:b].mean(0)) for a, b in spans]  # each (T,)

@@ -26,6 +26,7 @@ from relmo.elmo import Elmo
 from relmo.errors import TextError
 from relmo.files import make_folder, sha256
 from relmo.layers import LayerChoice, check_one_layer
+from relmo.progress import progress, working
 from relmo.runtime.pooling import normalize
 from relmo.text.documents import find_files, read_documents
 from relmo.train.run import write_record
@@ -110,13 +111,25 @@ def find_neighbors(
     words = [token.text for token in elmo.tokens(sentence)]
     position = find_position(words, word)
     files = find_files([corpus])
-    lines = [line for path in files for document in read_documents(path) for line in document]
-    sentences = elmo.sentences(lines)
+    with working(f"reading {corpus}"):
+        lines = [line for path in files for document in read_documents(path) for line in document]
+    sentences = [
+        words
+        for line in progress(lines, len(lines), "lines split into sentences", show=True)
+        for words in elmo.sentences([line])
+    ]
     found = nearest_occurrences(
-        elmo, words, position, sentences, layer=layer, count=count, any_word=any_word
+        elmo,
+        words,
+        position,
+        progress(sentences, len(sentences), "sentences searched", show=True),
+        layer=layer,
+        count=count,
+        any_word=any_word,
     )
     common = [w for w, _ in Counter(w for s in sentences for w in s).most_common(MOST_WORDS)]
-    static = nearest_words(elmo, words[position], common, count)
+    with working("comparing words without context"):
+        static = nearest_words(elmo, words[position], common, count)
     result = Neighbors(word, " ".join(words), layer, found, static)
     if output is not None:
         record = {

@@ -24,6 +24,7 @@ from relmo.config import Count, CountOrZero, NonNegative, Positive, Settings
 from relmo.errors import ConfigError
 from relmo.lab.probes.inputs import ProbeInputs, ProbeResult, each_reading, every_word
 from relmo.nn.scalar_mix import ScalarMix
+from relmo.progress import progress
 from relmo.runtime.host import one_thread
 from relmo.tasks.data_files import PARTS, Part, need_part
 from relmo.tasks.ner.data import TaggedSentence, read_conllu
@@ -213,13 +214,17 @@ class _Classifiers(nn.Module):
         optimizer = torch.optim.Adam(trained, settings.rate)
         steps = settings.epochs * per_epoch
         schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, steps)
-        for _ in range(settings.epochs):
-            for rows in np.array_split(order.permutation(len(labels)), per_epoch):
-                scores = self(self.standardize(features[rows]))  # (S, B, K)
-                target = wanted[rows].expand(len(strengths), -1)  # (S, B)
-                loss = len(strengths) * cross_entropy(scores.flatten(0, 1), target.flatten())
-                loss = loss + (strengths * self.weight.square().sum((1, 2))).sum()
-                optimizer.zero_grad()
-                loss.backward()  # type: ignore[no-untyped-call]
-                optimizer.step()
-                schedule.step()
+        batches = (
+            rows
+            for _ in range(settings.epochs)
+            for rows in np.array_split(order.permutation(len(labels)), per_epoch)
+        )
+        for rows in progress(batches, steps, "steps of a classifier", show=True):
+            scores = self(self.standardize(features[rows]))  # (S, B, K)
+            target = wanted[rows].expand(len(strengths), -1)  # (S, B)
+            loss = len(strengths) * cross_entropy(scores.flatten(0, 1), target.flatten())
+            loss = loss + (strengths * self.weight.square().sum((1, 2))).sum()
+            optimizer.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+            schedule.step()

@@ -18,6 +18,7 @@ from relmo.lab.probes.intrinsic import probe_intrinsic
 from relmo.lab.probes.pos import probe_pos
 from relmo.lab.probes.wic import probe_wic
 from relmo.lab.probes.wsd import probe_wsd
+from relmo.progress import working
 from relmo.train.distributed import World
 from relmo.train.run import Run, write_record
 
@@ -55,7 +56,8 @@ def run_probe(
     """
     check_probe(name, data, output, vectors, cache, seed)
     begun = time.monotonic()
-    result = PROBES[name](ProbeInputs(elmo, data, vectors, cache, seed))
+    with working(f"probe {name}"):  # and of its parts, what takes long
+        result = PROBES[name](ProbeInputs(elmo, data, vectors, cache, seed))
     if output is not None:
         record = {
             "task": f"probe-{name}",

@@ -53,7 +53,8 @@ def probe_wic(inputs: ProbeInputs) -> ProbeResult:
 
 def span_senses(elmo: Elmo, text: ProbeText) -> Vectors:
     """`Elmo.sense_vectors` of each span, (N, F): the mean over its words."""
-    found = zip(elmo.sense_vectors(text[0]), text[1], strict=True)  # (T, F) and spans of each
+    vectors = elmo.sense_vectors(text[0], show_progress_bar=True)  # (T, F) each
+    found = zip(vectors, text[1], strict=True)
     return np.stack([words[start:end].mean(0) for words, own in found for start, end in own])
 
 

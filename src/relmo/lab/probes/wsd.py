@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from relmo.config import Count, NonNegative, Range, Settings
 from relmo.errors import ConfigError, DataError
 from relmo.lab.probes.inputs import ProbeInputs, ProbeResult, each_reading, find_files, need_file
+from relmo.progress import progress, working
 from relmo.tasks.data_files import numbered_lines
 from relmo.types import Vectors
 
@@ -115,7 +116,8 @@ def probe_wsd(inputs: ProbeInputs, settings: WsdSettings | None = None) -> Probe
     found = find_sets(inputs.data)
     files = {name: (path, need_file(path.parent, name + KEYS)) for name, path in found.items()}
     wordnet = need_file(inputs.data, WORDNET)
-    sets = {name: read_senses(*paths) for name, paths in files.items()}
+    with working("reading the annotated text"):
+        sets = {name: read_senses(*paths) for name, paths in files.items()}
     probe = _WsdProbe(sets, read_wordnet(wordnet), settings or WsdSettings())
     probe.score_baselines()
     texts = {
@@ -289,7 +291,8 @@ def disambiguate(
     for row, instance in enumerate(instances):
         rows_of[instance.entry].append(row)
     mean = taught.mean(0)  # (D,)
-    for entry, rows in rows_of.items():
+    words = progress(rows_of.items(), len(rows_of), "words disambiguated", show=True)
+    for entry, rows in words:
         if entry not in senses.rows:
             continue
         keys, examples = list(senses.rows[entry]), list(senses.rows[entry].values())

@@ -22,6 +22,7 @@ from relmo.lab.reports.groups import Records
 from relmo.lab.reports.plots import standalone
 from relmo.lab.reports.records import TEXTS, RunFile
 from relmo.lab.reports.render import Html, Markdown
+from relmo.progress import progress, working
 
 TITLE = TEXTS["report"]["title"]
 SECTIONS: tuple[Callable[[Records], page.Section], ...] = (
@@ -45,9 +46,11 @@ def write_report(runs: Path, output: Path) -> dict[str, Any]:
 
     Pictures of an older report that are no longer part of it are deleted.
     """
-    records = Records.read(runs)
+    with working(f"reading the records below {runs}"):
+        records = Records.read(runs)
     sections = sections_of(records)
-    made = make_report(records, sections, output)
+    with working("writing tables and figures"):
+        made = make_report(records, sections, output)
     earlier = _pictures_of(output)
     make_folder(output)
     for name, text in made.items():
@@ -70,7 +73,8 @@ def write_report(runs: Path, output: Path) -> dict[str, Any]:
 
 def sections_of(records: Records) -> list[page.Section]:
     """All sections in the report's order; one without records says so."""
-    return [section(records) for section in SECTIONS]
+    sections = progress(SECTIONS, len(SECTIONS), "sections", show=True)
+    return [section(records) for section in sections]
 
 
 def _pictures_of(output: Path) -> set[str]:

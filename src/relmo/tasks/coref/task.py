@@ -36,6 +36,7 @@ class CorefTask(LabelledTask[CorefDocument, Clusters, CorefSettings]):
     """Finds clusters of mentions; scored by the mean F1 of MUC, B³ and CEAFφ4."""
 
     score = "dev_f1"
+    noun = "documents"
     settings_type = CorefSettings
     net: CorefModel
 

@@ -1,20 +1,29 @@
-"""Files of columns -> tagged sentences: CoNLL-2003, any two-column file, CoNLL-U."""
+"""Files -> tagged sentences: columns as in CoNLL-2003 or CoNLL-U, and JSONL or Parquet.
+
+Rows of the latter have lists of words and of their tags, or a text and its labeled spans.
+"""
 
 from __future__ import annotations
 
+import json
 import re
+from bisect import bisect
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeGuard
 
 from relmo.errors import ConfigError, DataError
-from relmo.tasks.data_files import not_empty, sentence_lines, split_cells
-from relmo.tasks.plain_text import Offsets
+from relmo.tasks.data_files import not_empty, numbered_lines, sentence_lines, split_cells
+from relmo.tasks.plain_text import Offsets, sentences_of_line
+from relmo.tasks.tables import Columns, TableRow, filled_rows
 
 DOCUMENT = "-DOCSTART-"
 """Beginning of a line that marks the start of a document."""
+
+FEWEST_DOCUMENTS = 10
+"""Of fewer documents in one file, none can be held out whole: their sentences are split apart."""
 
 ConlluColumn = Literal["upos", "xpos"]
 CONLLU_COLUMNS = {"upos": 3, "xpos": 4}
@@ -33,6 +42,8 @@ class TaggedSentence:
     words: tuple[str, ...]
     tags: tuple[str, ...]
     places: Offsets = field(default=(), compare=False)
+    document: int | str = field(default=0, compare=False)
+    """The number of its document in a file of columns, or the row of a table; 0 if unknown."""
 
 
 def read_columns(
@@ -48,13 +59,38 @@ def read_columns(
         word_column: index of the word's column; negative numbers count from the end.
         tag_column: index of the tag's column, likewise.
     """
-    return _sentences(path, _column_words(path, word_column, tag_column))
+    return _sentences(path, _column_words(path, word_column, tag_column), DOCUMENT)
 
 
 def line_of_tag(path: str | Path, tags: Collection[str]) -> tuple[int, str]:
     """The line of a file of columns that has the first of these tags, and which tag it is."""
     words = chain.from_iterable(_column_words(path, 0, -1))
     return next((number, tag) for number, _, tag in words if tag in tags)
+
+
+def read_tagged_table(path: str | Path, columns: Columns) -> list[TaggedSentence]:
+    """All sentences of a JSONL or Parquet file.
+
+    {"tokens": ["Ann", "sings"], "tags": ["B-PER", "O"]}         words and their tags
+    {"text": "Ann sings.", "label": [[0, 3, "PER"]]}             a text and its spans
+
+    A span is its first character, the one after its last, and its label, or an object with the
+    keys start, end and label. The text is split into sentences and words.
+    """
+    text, label = columns
+    assert text is not None
+    assert label is not None
+    found: list[TaggedSentence] = []
+    for row in filled_rows(path, (text, label)):
+        words, tags = row.cells[text], row.cells[label]
+        if isinstance(words, str):
+            found += _spans_to_tags(row, words, tags, label)
+        elif not (_are_strings(words) and _are_strings(tags) and len(words) == len(tags)):
+            what = f"{text!r} and {label!r} must be lists of words and of their tags, as many"
+            raise row.error(f'{what}; or a text and its spans, [[0, 3, "PER"], …]')
+        elif words:
+            found.append(TaggedSentence(tuple(words), tuple(tags), document=row.number))
+    return not_empty(path, found, "sentences; expected one")
 
 
 def read_conllu(path: str | Path, column: ConlluColumn = "upos") -> list[TaggedSentence]:
@@ -64,7 +100,7 @@ def read_conllu(path: str | Path, column: ConlluColumn = "upos") -> list[TaggedS
     """
     if column not in CONLLU_COLUMNS:
         raise ConfigError(f"column must be one of {', '.join(CONLLU_COLUMNS)}, got {column!r}")
-    return _sentences(path, _conllu_words(path, column))
+    return _sentences(path, _conllu_words(path, column), "# newdoc")
 
 
 def _column_words(path: str | Path, word: int, tag: int) -> Iterator[list[TaggedWord]]:
@@ -124,13 +160,49 @@ def _count(width: int, has_tabs: bool) -> str:
     return f"{width} {noun} separated by {'tabs' if has_tabs else 'spaces'}"
 
 
-def _sentences(path: str | Path, sentences: Iterable[list[TaggedWord]]) -> list[TaggedSentence]:
+def _sentences(
+    path: str | Path, sentences: Iterable[list[TaggedWord]], boundary: str
+) -> list[TaggedSentence]:
     found: list[TaggedSentence] = []
+    starts = [number for number, line in numbered_lines(path) if line.startswith(boundary)]
     for sentence in filter(None, sentences):
         for number, word, tag in sentence:
             if not word or not tag:
                 what = f"the {'tag' if word else 'word'} is empty; fill it in or delete the line"
                 raise DataError(path, number, what)
-        _, words, tags = zip(*sentence, strict=True)
-        found.append(TaggedSentence(words, tags))
+        numbers, words, tags = zip(*sentence, strict=True)
+        document = bisect(starts, numbers[0]) if len(starts) >= FEWEST_DOCUMENTS else 0
+        found.append(TaggedSentence(words, tags, document=document))
     return not_empty(path, found, "sentences; expected a word and tag")
+
+
+def _are_strings(value: object) -> TypeGuard[list[str]]:
+    """Whether a value of a table is a list of strings that are not empty."""
+    return isinstance(value, list) and all(isinstance(each, str) and each for each in value)
+
+
+def _spans_to_tags(
+    row: TableRow, text: str, spans: object, column: str
+) -> Iterator[TaggedSentence]:
+    """The sentences of a text, tagged B- and I- where words overlap with its spans."""
+    owner: dict[int, int] = {}  # character -> number of its span
+    labels: list[str] = []
+    for span in spans if isinstance(spans, list) else [spans]:
+        if isinstance(span, dict):
+            span = [span.get(key) for key in ("start", "end", "label")]
+        match span:
+            case [int(start), int(end), str(label)] if label and 0 <= start < end <= len(text):
+                if owner.keys() & set(range(start, end)):
+                    raise row.error(f"{column!r}: {span} overlaps with another span; keep one")
+                owner |= dict.fromkeys(range(start, end), len(labels))
+                labels.append(label)
+            case _:
+                what = f"{column!r}: {json.dumps(span, default=str)[:60]} is no span of the text"
+                raise row.error(f'{what}, such as [0, 3, "PER"]: start, end, label')
+    for words, offsets in sentences_of_line(text, 1):
+        tags, last = [], None
+        for _, start, end in offsets:
+            span = next((owner[c] for c in range(start, end) if c in owner), None)
+            tags.append("O" if span is None else f"{'I' if span == last else 'B'}-{labels[span]}")
+            last = span
+        yield TaggedSentence(words, tuple(tags), document=row.number)

@@ -8,8 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from relmo.tasks.data_files import TableRow, Tokenize, not_empty, split_at_spaces, table_rows
+from relmo.tasks.data_files import Tokenize, not_empty, split_at_spaces
 from relmo.tasks.sst.data import plain_word
+from relmo.tasks.tables import TableRow, table_rows
 
 NO_LABEL = "-"
 """SNLI's label of a pair on which its annotators did not agree; such pairs are left out."""

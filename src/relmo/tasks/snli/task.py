@@ -17,6 +17,7 @@ from relmo.tasks.snli.model import SnliModel, SnliSettings
 class SnliTask(ClassificationTask[SentencePair, SnliSettings]):
     """Predicts whether a premise entails a hypothesis, contradicts it or neither."""
 
+    noun = "pairs"
     settings_type = SnliSettings
     model_type = SnliModel
     suffixes = (".jsonl", ".txt", ".tsv")
@@ -37,6 +38,11 @@ class SnliTask(ClassificationTask[SentencePair, SnliSettings]):
     def sentences(cls, example: SentencePair) -> list[Words]:
         """The premise and the hypothesis."""
         return [example.premise, example.hypothesis]
+
+    @classmethod
+    def split_by(cls, example: SentencePair) -> tuple[str, Any]:
+        """The label; pairs with the same premise stay together."""
+        return example.label, example.premise
 
     def describe(self, example: SentencePair, prediction: str) -> dict[str, Any]:
         """The words of both sentences, and the label."""

@@ -31,6 +31,7 @@ from relmo.tasks.squad.data import (
     split_by_title,
 )
 from relmo.tasks.squad.model import SquadModel, SquadSettings
+from relmo.tasks.tables import NO_COLUMNS, Columns
 
 HELD_OUT = 0.05
 """Share of the training articles that are held out as development part if there is no test part."""
@@ -45,6 +46,7 @@ class SquadTask(LabelledTask[Question, TokenSpan | None, SquadSettings]):
     """Answers questions about paragraphs; scored by the answers' texts."""
 
     score = "dev_f1"
+    noun = "questions"
     settings_type = SquadSettings
     suffixes = (".json",)
     net: SquadModel
@@ -59,7 +61,7 @@ class SquadTask(LabelledTask[Question, TokenSpan | None, SquadSettings]):
         return list(read_questions(path))
 
     @classmethod
-    def parts(cls, folder: Path) -> dict[Part, list[Question]]:
+    def parts(cls, folder: Path, columns: Columns = NO_COLUMNS) -> dict[Part, list[Question]]:
         """Questions of each part of a folder.
 
         SQuAD's own test part is not public. Without a test file, the dev file is the test part, and
@@ -87,6 +89,11 @@ class SquadTask(LabelledTask[Question, TokenSpan | None, SquadSettings]):
     def sentences(cls, example: Question) -> list[Words]:
         """The paragraph, read as one sentence, and the question."""
         return [example.context.words, example.words]
+
+    @classmethod
+    def split_by(cls, example: Question) -> tuple[str, Any]:
+        """Questions about the same article stay together; without titles, about a paragraph."""
+        return "", example.title or example.context.words
 
     def read_text(self, lines: Iterable[str]) -> Iterator[Question]:
         """The question of each line that is not blank: question, tab, paragraph."""

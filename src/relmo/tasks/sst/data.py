@@ -1,4 +1,4 @@
-"""Labeled texts: sentiment trees, and tables of any classes in CSV, TSV or JSONL.
+"""Labeled texts: sentiment trees, and tables of any classes in CSV, TSV, JSONL or Parquet.
 
 (3 (2 It) (3 (3 shines) (2 .)))  ->  LabelledText(("It", "shines", "."), "3")
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from relmo.errors import ConfigError, DataError
@@ -17,8 +17,8 @@ from relmo.tasks.data_files import (
     not_empty,
     numbered_lines,
     split_at_spaces,
-    table_rows,
 )
+from relmo.tasks.tables import DEFAULT_COLUMNS, Columns, filled_rows
 
 TREE_LABELS = ("0", "1", "2", "3", "4")
 """Labels of a tree, from very negative to very positive; 2 is neutral."""
@@ -37,12 +37,35 @@ NODE = re.compile(
 )
 
 
+WINDOW = 128
+"""Most words that a model reads at once; longer texts are read in several windows."""
+SENTENCE_ENDS = {".", "!", "?", "…", "。"}
+
+
 @dataclass(frozen=True, slots=True)
 class LabelledText:
     """A text and its class."""
 
     words: tuple[str, ...]
     label: str
+    line: int = field(default=0, compare=False)
+    """Of plain text, or the row of a table; 0 if unknown."""
+
+
+def windows(words: tuple[str, ...], limit: int = WINDOW) -> list[tuple[str, ...]]:
+    """A text cut into windows of at most `limit` words, where sentences end if possible.
+
+    A window that is cut has at least half of the words.
+    """
+    found: list[tuple[str, ...]] = []
+    first = 0
+    while len(words) - first > limit:
+        last = first + limit
+        places = range(last, first + limit // 2, -1)
+        past = next((place for place in places if words[place - 1] in SENTENCE_ENDS), last)
+        found.append(words[first:past])
+        first = past
+    return [*found, words[first:]]
 
 
 def read_trees(path: str | Path, phrases: bool = False) -> list[LabelledText]:
@@ -73,16 +96,25 @@ def polarity_of(label: str) -> str | None:
     return POLARITIES.get(label)
 
 
-def read_table(path: str | Path, tokenize: Tokenize = split_at_spaces) -> list[LabelledText]:
-    """The texts of a CSV, TSV or JSONL file; its suffix names the format.
+def read_table(
+    path: str | Path,
+    tokenize: Tokenize = split_at_spaces,
+    columns: Columns = DEFAULT_COLUMNS,
+) -> list[LabelledText]:
+    """The texts of a CSV, TSV, JSONL or Parquet file; its suffix names the format.
 
     Args:
-        path: the file, with columns `text` and `label`. CSV and TSV begin with the names of their
-            columns. A label is any string; a number or truth value as JSON writes it.
+        path: the file. CSV and TSV begin with the names of their columns. A label is any string; a
+            number or truth value as JSON writes it. Rows without a text or a label are skipped
+            with a warning.
         tokenize: splits a text into words; by default at spaces, for texts already tokenized.
+        columns: which ones to read.
     """
-    rows = table_rows(path)
-    found = [LabelledText(row.words("text", tokenize), row.text("label")) for row in rows]
+    text, label = columns
+    assert text is not None
+    assert label is not None
+    rows = filled_rows(path, (text, label))
+    found = [LabelledText(row.words(text, tokenize), row.text(label)) for row in rows]
     return not_empty(path, found, "texts; expected one")
 
 

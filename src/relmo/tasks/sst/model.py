@@ -7,6 +7,9 @@ C = each token's attention over the text (B, T, F)
 
 The paper's network reads two texts; to classify one text it reads it twice. Attention between two
 equal copies is the same both ways, so a single copy is read here.
+
+A long text is several windows, rows of the batch that are encoded apart and pooled together, so
+that memory grows with the length of a text and not with its square.
 """
 
 from __future__ import annotations
@@ -16,8 +19,10 @@ from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from relmo.config import Count, CountOrZero, Depth, DropoutRate, Settings
+from relmo.kernels.device import to_device
 from relmo.nn.blocks.attention import (
     AttentivePool,
     align,
@@ -26,9 +31,13 @@ from relmo.nn.blocks.attention import (
     mean_pool,
     min_pool,
 )
-from relmo.nn.blocks.encoder import RecurrentEncoder
+from relmo.nn.blocks.encoder import RecurrentEncoder, put, take
 from relmo.nn.blocks.feed_forward import Maxout, Norm, rectified
 from relmo.tasks.inputs import TokenBatch, TokenInput
+
+MAX_TOKENS = 2**14
+"""Tokens of a batch, with padding, whose activations are kept for the gradients, up to 1 GB of
+them; those of larger batches are computed a second time."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,16 +84,58 @@ class SstModel(nn.Module):
         )
         self.to_classes = nn.Linear(widths[-1], num_classes)
 
-    def forward(self, batch: TokenBatch) -> Tensor:
-        """Scores of the classes, (B, K)."""
+    def forward(self, batch: TokenBatch, num_windows: Tensor | None = None) -> Tensor:
+        """Scores of the classes, (B, K).
+
+        Args:
+            batch: the texts, or their windows, those of a text one after the other.
+            num_windows: (B,) of each text, on the CPU; by default one.
+        """
+        size = max(1, MAX_TOKENS // batch.mask.shape[1])
+        if len(batch.mask) <= size:
+            z = self.encode(*batch)  # (B, T, 2I)
+        else:
+            parts = (checkpoint(self.encode, *p, use_reentrant=False) for p in batch.split(size))
+            z = torch.cat(list(parts))
+        mask = batch.mask
+        if num_windows is not None:
+            z, mask = join_windows(z, batch.lengths, num_windows)
+        pools = max_pool, mean_pool, min_pool, self.attentive_pool
+        pooled = torch.cat([pool(z, mask) for pool in pools], -1)  # (B, 8I)
+        scores: Tensor = self.to_classes(self.maxout(pooled))  # (B, K)
+        return scores
+
+    def encode(self, *tensors: Tensor | None) -> Tensor:
+        """Vectors of the tokens of a TokenBatch, (B, T, 2I)."""
+        batch = TokenBatch(*tensors)  # type: ignore[arg-type]
         lengths, mask = batch.lengths, batch.mask
         x = self.hidden(self.tokens(batch))  # (B, T, ·)
         h = self.encoder(self.dropout(x), lengths)  # (B, T, 2H)
         h = self.tokens.beside(h, batch)  # (B, T, F)
         context = align(dot_scores(h, h), h, mask)  # (B, T, F)
         both = torch.cat([h, h - context, h * context], -1)  # (B, T, 3F)
-        z = self.integrator(self.dropout(both), lengths)  # (B, T, 2I)
-        pools = max_pool, mean_pool, min_pool, self.attentive_pool
-        pooled = torch.cat([pool(z, mask) for pool in pools], -1)  # (B, 8I)
-        scores: Tensor = self.to_classes(self.maxout(pooled))  # (B, K)
-        return scores
+        z: Tensor = self.integrator(self.dropout(both), lengths)  # (B, T, 2I)
+        return z
+
+
+def join_windows(z: Tensor, lengths: Tensor, num_windows: Tensor) -> tuple[Tensor, Tensor]:
+    """The tokens of windows (S, T, F) as texts (B, M, F), and their mask (B, M).
+
+    Args:
+        z: vectors of the tokens.
+        lengths: (S,) of the windows, on the CPU.
+        num_windows: (B,) of each text, on the CPU.
+    """
+    B = len(num_windows)
+    text = torch.repeat_interleave(num_windows)  # (S,)
+    totals = torch.zeros(B, dtype=torch.long).index_add(0, text, lengths)  # (B,)
+    M = int(totals.max())
+    tokens = take(z, to_device(_places(lengths, z.shape[1]), z.device))  # (N, F)
+    joined = put(tokens, to_device(_places(totals, M), z.device), B, M)  # (B, M, F)
+    return joined, to_device(torch.arange(M) < totals[:, None], z.device)
+
+
+def _places(lengths: Tensor, T: int) -> Tensor:
+    """(N,) places of the tokens in a padded batch (B, T), row by row."""
+    row = torch.repeat_interleave(lengths)  # (N,)
+    return row * T + torch.arange(len(row)) - (lengths.cumsum(0) - lengths)[row]

@@ -1,12 +1,15 @@
 """Files of columns -> tagged sentences; bad rows named by file and line."""
 
 import gzip
+import json
 import lzma
 
 import pytest
 
 from relmo.errors import ConfigError, DataError, TextError
-from relmo.tasks.ner.data import TaggedSentence, read_columns, read_conllu
+from relmo.tasks.ner.data import TaggedSentence, read_columns, read_conllu, read_tagged_table
+from relmo.tasks.ner.task import NerTask, PosTask
+from relmo.tasks.tables import Columns
 
 TWO = [
     TaggedSentence(("Ann", "sings"), ("B-PER", "O")),
@@ -145,3 +148,74 @@ def test_a_bad_row_of_conllu_is_named(text, message, write):
 def test_conllu_has_two_columns_of_tags(write):
     with pytest.raises(ConfigError, match="column must be one of upos, xpos, got 'lemma'"):
         read_conllu(write(conllu_line(1)), "lemma")
+
+
+# ── tables ──────────────────────────────────────────────────────────────────────────────────
+
+
+def test_words_and_tags_of_a_table_are_read(write):
+    rows = [{"tokens": s.words, "ner_tags": s.tags} for s in TWO]
+    path = write("\n".join(map(json.dumps, rows)), "a.jsonl")
+    assert read_tagged_table(path, Columns("tokens", "ner_tags")) == TWO
+    assert NerTask.read(path, "train")[0].tags == ("S-PER", "O")
+    assert PosTask.read(path, "train") == TWO
+
+
+@pytest.mark.parametrize(
+    "spans",
+    [
+        [[0, 12, "PER"], [25, 29, "LOC"]],
+        [
+            {"start": 25, "end": 29, "label": "LOC"},
+            {"start": 0, "end": 12, "label": "PER", "id": 1},
+        ],
+        [[1, 12, "PER"], [25, 28, "LOC"]],  # a word belongs to a span whole
+    ],
+)
+def test_spans_of_a_text_become_tags_of_its_words(write, spans):
+    path = write(json.dumps({"text": "Ada Lovelace came. So did Rome!", "label": spans}), "a.jsonl")
+    first, second = read_tagged_table(path, Columns("text", "label"))
+    assert (first.words, first.tags) == (
+        ("Ada", "Lovelace", "came", "."),
+        ("B-PER", "I-PER", "O", "O"),
+    )
+    assert second.tags == ("O", "O", "B-LOC", "O")
+    assert first.document == second.document == 1
+
+
+def test_a_text_without_spans_has_no_entities(write):
+    path = write(json.dumps({"text": "It rains.", "label": []}), "a.jsonl")
+    assert read_tagged_table(path, Columns("text", "label"))[0].tags == ("O", "O", "O")
+
+
+@pytest.mark.parametrize(
+    ("row", "what"),
+    [
+        ({"text": ["a", "b"], "label": ["O"]}, "must be lists of words and of their tags"),
+        ({"text": ["a"], "label": [3]}, "must be lists of words and of their tags"),
+        ({"text": "a b", "label": [[0, 9, "X"]]}, r"\[0, 9, .X.\] is no span of the text"),
+        ({"text": "a b", "label": [[0, 1]]}, "is no span of the text"),
+        ({"text": "a b", "label": "X"}, "is no span of the text"),
+        ({"text": "a b", "label": [[0, 2, "X"], [1, 3, "Y"]]}, "overlaps with another span"),
+    ],
+)
+def test_a_row_that_cannot_be_used_is_named(write, row, what):
+    path = write("\n" + json.dumps(row), "a.jsonl")
+    with pytest.raises(DataError, match=f"a.jsonl, line 2: .*{what}"):
+        read_tagged_table(path, Columns("text", "label"))
+
+
+def test_a_tag_that_marks_no_entity_is_named_in_a_table(write):
+    rows = [{"tokens": ["a", "b"], "tags": ["B-X", tag]} for tag in ("O", "I-X", "b_X")]
+    path = write("\n".join(map(json.dumps, rows)), "a.jsonl")
+    with pytest.raises(DataError, match="line 3: 'b_X' is not a chunk tag, but most tags of the"):
+        NerTask.read(path, "train")
+
+
+def test_documents_are_numbered_if_there_are_enough_to_hold_some_out(write):
+    documents = ["-DOCSTART- O\n\na O\n\nb O\n\n"] * 10
+    found = [s.document for s in read_columns(write("".join(documents)))]
+    assert found == sorted([*range(1, 11)] * 2)
+    assert {s.document for s in read_columns(write("".join(documents[1:])))} == {0}
+    universal = "".join(f"# newdoc id = {n}\n{conllu_line(1)}\n\n" for n in range(12))
+    assert [s.document for s in read_conllu(write(universal))] == [*range(1, 13)]

@@ -164,7 +164,7 @@ def test_json_labels_may_be_numbers_or_truth_values(write):
         ("a.csv", "text,label,text\na,b,c\n", "line 1: two columns have the same name"),
         ("a.csv", "words,label\na,b\n", "line 2: no column 'text'; found 'words', 'label'"),
         ("a.csv", "text,label\na,b\na\n", "line 3: 1 cells, but 2 column names in line 1"),
-        ("a.csv", 'text,label\n"a\nb",c\n" ",d\n', "line 4: 'text' is empty"),
+        ("a.csv", 'id,text,label\n"a\nb"," ",d\n', "line 2: 'text' is empty"),
         ("a.csv", 'text,label\na,b\n"c,d\n\n', "line 3: invalid CSV .*quotes"),
         ("a.tsv", "text\tlabel\na\t\n", "line 2: 'label' is empty"),
         ("a.tsv", b"text\tlabel\n\xff\tb\n", "line 2: not UTF-8"),

@@ -5,13 +5,14 @@ from itertools import pairwise
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from relmo.errors import ConfigError, TextError
 from relmo.tasks.registry import read_parts
 from relmo.tasks.run import load_task, load_task_recipe
-from relmo.tasks.sst.data import LabelledText
+from relmo.tasks.sst.data import LabelledText, windows
 from relmo.tasks.sst.task import SstPhrasesTask, SstTask, binary_accuracy
-from tests.support.toy_tasks import TOYS, Rng, opinion, train_toy, tree
+from tests.support.toy_tasks import FILLERS, TOYS, Rng, opinion, train_toy, tree
 
 SURE = [
     "model.dropout=0.0", "model.maxout_dropout=0.0", "input.dropout=0.0", "batch.size=32",
@@ -100,6 +101,79 @@ def test_bfloat16_scores_are_near_those_of_float32(task, data):
     with torch.autocast("cpu", dtype=torch.bfloat16):
         found = scores_of(task, *test)
     torch.testing.assert_close(found.float().softmax(-1), wanted, atol=0.05, rtol=0)
+
+
+# ── long texts ──────────────────────────────────────────────────────────────────────────────
+
+
+class Largest(TorchDispatchMode):
+    """Remembers the most values of any tensor that is made."""
+
+    values = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        found = func(*args, **(kwargs or {}))
+        for each in found if isinstance(found, tuple | list) else [found]:
+            if isinstance(each, torch.Tensor):
+                self.values = max(self.values, each.numel())
+        return found
+
+
+def test_memory_grows_with_the_length_of_a_text_not_with_its_square(task):
+    texts = [text(f"a film {word} . " * 1250) for word in ("great", "dull")]
+    with Largest() as seen:
+        assert task.predict(texts)[0] in task.labels
+    assert seen.values < 2 * 5000 * 2 * 12 * 4 * 4  # a few values per word; 5000 * 5000 are more
+
+
+@pytest.mark.slow
+def test_long_texts_are_learned_from(tmp_path):
+    rng, rows = Rng(0), ["text,label"]
+    for row in range(60):
+        words = rng.choices([*FILLERS, ("great", "dull")[row % 2]], k=rng.randint(130, 160))
+        rows.append(f"{' '.join(words)},{row % 2}")
+    (tmp_path / "a.csv").write_text("\n".join(rows), encoding="utf-8")
+    changes = [*SURE[:3], "training.epochs=8"]
+    scores = train_toy("classify", tmp_path / "a.csv", tmp_path / "run", None, *changes)
+    assert scores["dev_accuracy"] == scores["test_accuracy"] == 100
+
+
+def test_a_long_text_has_the_scores_of_all_its_windows(task):
+    long, short = text("not great ! " * 60), text("a film")
+    batch, counts = task.model_inputs([short, long, short])
+    assert counts.tolist() == [1, 2, 1]
+    with torch.no_grad():
+        together = task.net(batch, counts)
+        alone = task.net(*task.model_inputs([long]))
+    torch.testing.assert_close(together[1:2], alone, atol=1e-5, rtol=0)
+    torch.testing.assert_close(together[:1], scores_of(task, short), atol=1e-5, rtol=0)
+
+
+def test_activations_that_are_computed_twice_give_the_same_gradients(task, monkeypatch):
+    texts = [
+        text("not great ! " * 60, "0"),
+        text("a great film", "4"),
+        text("so dull . " * 99, "0"),
+    ]
+    weights = [weight.requires_grad_() for weight in task.net.maxout.parameters()]
+    weights += [weight.requires_grad_() for weight in task.net.integrator.parameters()]
+    wanted = torch.autograd.grad(task.batch_loss(texts), weights)
+    monkeypatch.setattr("relmo.tasks.sst.model.MAX_TOKENS", 256)
+    found = torch.autograd.grad(task.batch_loss(texts), weights)
+    task.model.requires_grad_(False)
+    for one, other in zip(found, wanted, strict=True):
+        torch.testing.assert_close(one, other, atol=1e-6, rtol=1e-4)
+
+
+@pytest.mark.parametrize("words", ["a b . c d ! e", "a " * 30, "", "a", "a b c . " * 9])
+def test_windows_hold_all_words_and_end_where_sentences_do(words):
+    whole = tuple(words.split())
+    found = windows(whole, limit=4)
+    assert sum(found, ()) == whole
+    assert all(len(each) <= 4 for each in found)
+    assert all(len(each) > 2 for each in found[:-1])
+    if "c . " in words:
+        assert all(each[-1] == "." for each in found)
 
 
 # ── reading ─────────────────────────────────────────────────────────────────────────────────
