@@ -303,10 +303,10 @@ class Elmo:
         batch_tokens: int | None = None,
         show_progress_bar: bool = False,
     ) -> list[Vectors]:
-        """Vectors (T, P + L D) whose cosines tell the senses of a word apart.
+        """Unit-length vectors (T, P + L D) whose cosines, `a @ b`, tell a word's senses apart.
 
-        For comparing places where the same word stands: see `relmo.layers.sense_vectors`. Arguments
-        are those of `embed`.
+        For comparing places where the same word stands: see `relmo.layers.sense_vectors`, and
+        `compare`, which finds the word by itself. Arguments are those of `embed`.
         """
         check_sentences(sentences)
         if dtype != "float32":
