@@ -78,6 +78,17 @@ def layer_labels(layers: LayerChoice, num_layers: int) -> list[int]:
     return [labels[layers] if isinstance(layers, str) else int(layers)]
 
 
+def name_layers(layers: LayerChoice) -> str:
+    """A choice in words, for people."""
+    names = {
+        "all": "all layers",
+        "mean": "the mean of all layers",
+        "top": "the top layer",
+        "bottom": "the mean of layers 0 and 1",
+    }
+    return names[layers] if isinstance(layers, str) else f"layer {int(layers)}"
+
+
 def sense_vectors(layers: Tensor) -> Tensor:
     """Vectors that tell the senses of a word apart: (L + 1, B, T, D) -> (B, T, P + L D).
 
