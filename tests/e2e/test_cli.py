@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import h5py
 import numpy as np
@@ -173,6 +174,33 @@ def test_a_wrong_call_is_one_clear_message(run, monkeypatch, tmp_path, args, cod
     assert message in found.stderr.decode()
     assert "Traceback" not in found.stderr.decode()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_embed_says_how_large_the_output_becomes(run, model, tmp_path):
+    (tmp_path / "in.txt").write_text("The bank raised rates .\n" * 200)
+    found = run("embed", tmp_path / "in.txt", "-o", tmp_path / "out.npz", "--model", model)
+    said = found.stderr.decode()
+    assert (
+        "relmo: output: about 242 kB for 200 lines, about 1,000 tokens, width 16, float32" in said
+    )
+    assert (tmp_path / "out.npz").stat().st_size == pytest.approx(242_000, rel=0.05)
+
+
+def test_embed_says_when_the_disk_is_too_small(run, model, tmp_path, monkeypatch):
+    (tmp_path / "in.txt").write_text("The bank raised rates .\n")
+    full = SimpleNamespace(free=10)
+    monkeypatch.setattr("shutil.disk_usage", lambda _: full)
+    found = run("embed", tmp_path / "in.txt", "-o", tmp_path / "out.npz", "--model", model)
+    assert "only 10 bytes are free on that disk" in found.stderr.decode()
+    assert found.returncode == 0  # it is an estimate
+
+
+def test_embed_stores_half_precision(run, model, tmp_path):
+    out = tmp_path / "out.npz"
+    args = ["embed", "-", "-o", out, "--model", model, "--dtype", "float16"]
+    assert run(*args, stdin=b"The bank .\n").returncode == 0
+    with np.load(out) as arrays:
+        assert arrays["0"].dtype == np.float16
 
 
 def test_convert_and_info(run, model, tmp_path):

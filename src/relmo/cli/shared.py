@@ -49,6 +49,15 @@ def note(text: str) -> None:
         print(f"relmo: {text}", file=sys.stderr)  # noqa: T201 - the one place that prints
 
 
+def size_text(num_bytes: float) -> str:
+    """A size in bytes for people: 11.4 MB."""
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if num_bytes < 1000:
+            return f"{num_bytes:,.0f} bytes" if unit == "bytes" else f"{num_bytes:.3g} {unit}"
+        num_bytes /= 1000
+    return f"{num_bytes:,.3g} TB"
+
+
 def say_line(values: Mapping[str, Any]) -> None:
     """Print one line of training progress on standard error."""
     shown = {k: v for k, v in values.items() if k not in ("loss", "rate")}
