@@ -215,6 +215,52 @@ def test_convert_and_info(run, model, tmp_path):
     assert "licence" in lines
 
 
+def table(text: bytes) -> dict[str, str]:
+    """The lines of a table `name  value`."""
+    return dict(line.split(maxsplit=1) for line in text.decode().splitlines())
+
+
+def test_info_is_a_table_for_people(run):
+    shown = table(run("info", "relmo-en-small").stdout)
+    assert shown["layers"] == "3 of width 256, the token layer included"
+    assert shown["softmax"] == "100,000 words"
+    assert shown["trained"].startswith("9,422 steps, 617 M tokens, 6.5 minutes, on NVIDIA H200, ")
+    assert shown["files"].endswith("; checksums match")
+    assert not any(character in run("info", "relmo-en-small").stdout.decode() for character in "{[")
+
+
+def test_info_shows_details_when_asked(run):
+    lines = run("info", "relmo-en-small", "--verbose").stdout.decode()
+    assert "  recipe.optimizer.learning_rate  " in lines
+    assert "  filters          1 × 32, 2 × 32, " in lines
+    assert "7e7a2e67374a742770fb5512c6cd3d21d2902a780709223f1b54953ce21c7dce  matches" in lines
+    assert not any(character in lines for character in "{[")
+
+
+def test_a_conversion_is_a_table_for_people(run, model, tmp_path):
+    found = run("convert", model, tmp_path / "native", "--to", "native")
+    shown = table(found.stdout)
+    assert shown["converted"] == str(model)
+    assert shown["to"] == str(tmp_path / "native")
+    assert shown["files"].endswith("; checksums match")
+    found = run("convert", model, tmp_path / "official", "--to", "hdf5")
+    assert "hdf5 format" in table(found.stdout)["files"]
+    assert b"('" not in found.stdout
+
+
+def test_models_are_listed(run):
+    lines = run("models").stdout.decode().splitlines()
+    assert lines[0].split() == [
+        "model", "language", "layers", "width", "softmax", "size", "licence", "from",
+    ]  # fmt: skip
+    (row,) = (line.split() for line in lines if line.startswith("relmo-en-small"))
+    assert row == [
+        "relmo-en-small", "en", "3", "256", "yes", "28.3", "MB", "CC-BY-SA-4.0", "relmo",
+    ]  # fmt: skip
+    models = json.loads(run("models", "--json").stdout)["models"]
+    assert {"relmo-en-small", "relmo-untrained"} <= {each["name"] for each in models}
+
+
 def test_convert_can_round_to_eight_bits_and_cut_into_shards(run, tmp_path):
     args = ["--to", "native", "--storage", "int8", "--shard-mb", "6", "--json"]
     found = run("convert", "relmo-untrained", tmp_path / "m", *args)
@@ -234,7 +280,35 @@ def test_info_of_a_damaged_model_fails(run, model, tmp_path):
     (tmp_path / "model.safetensors").write_bytes(raw)
     found = run("info", tmp_path)
     assert found.returncode == 1
-    assert b"does not match its checksum; copy the model again" in found.stderr
+    assert b"checksums DIFFER: model.safetensors" in found.stdout
+    assert b"model.safetensors does not match its checksum; copy the model again" in found.stderr
+
+
+EVIL = "a\nb\x1b[31mred\u202e"
+SHOWN = rb"a\nb\x1b[31mred\u202e"
+
+
+def test_names_are_shown_and_not_obeyed(run, model, tmp_path):
+    """In errors, notes and tables."""
+    for args in (["info", EVIL], ["embed", EVIL, "-o", tmp_path / "o.h5"], ["index", EVIL]):
+        found = run(*args, *(["--out", tmp_path / "i.relmo"] if args[0] == "index" else []))
+        assert found.returncode in (1, 2)
+        assert SHOWN in found.stderr
+        assert found.stderr.count(b"\n") == 1
+        assert b"\x1b" not in found.stderr
+    for args in (["convert", model, tmp_path / EVIL, "--to", "native"], ["info", tmp_path / EVIL]):
+        found = run(*args)
+        assert found.returncode == 0
+        assert SHOWN in found.stdout
+        assert b"\x1b" not in found.stdout
+
+
+def test_a_name_that_is_not_utf8_is_shown(run, model, tmp_path):
+    name = b"o\xff.npz".decode(errors="surrogateescape")
+    assert rb"o\udcff.npz" in run("info", tmp_path / name).stderr
+    args = ["embed", "-", "-o", tmp_path / name, "--model", model]
+    assert rb"o\udcff.npz" in run(*args, stdin=b"a\n").stdout
+    assert json.loads(run(*args, "--json", stdin=b"a\n").stdout)["output"] == str(tmp_path / name)
 
 
 def test_version(run):

@@ -3,7 +3,9 @@
 import io
 import sys
 
-from relmo.progress import progress
+import pytest
+
+from relmo.progress import printable, progress
 
 
 class Terminal(io.StringIO):
@@ -41,3 +43,17 @@ def test_a_bar_that_was_not_asked_for_is_not_shown(monkeypatch):
     monkeypatch.setattr(sys, "stderr", screen)
     assert list(progress(range(3), 3, "lines", show=False)) == [0, 1, 2]
     assert screen.getvalue() == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("naïve 日本 👩\u200d🚀 \u3000.txt", "naïve 日本 👩\u200d🚀 \u3000.txt"),
+        ("a\nb\tc\r", r"a\nb\tc\r"),
+        ("\x1b]0;title\x07\x9b31m\x7f", r"\x1b]0;title\x07\x9b31m\x7f"),
+        ("\u2028\u202egnp.exe\u2066", r"\u2028\u202egnp.exe\u2066"),
+        (b"\xff".decode(errors="surrogateescape"), r"\udcff"),
+    ],
+)
+def test_a_name_is_shown_as_one_line_that_does_nothing(name, shown):
+    assert printable(name) == shown

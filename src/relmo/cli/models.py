@@ -1,4 +1,4 @@
-"""Models and vectors: relmo embed, info, convert, pretrain and perplexity."""
+"""Models and vectors: relmo embed, models, info, convert, pretrain and perplexity."""
 
 from __future__ import annotations
 
@@ -152,19 +152,41 @@ def _sources(files: list[str]) -> Iterator[Path | BinaryIO]:
             yield Path(file)
 
 
+Verbose = Annotated[
+    bool, typer.Option("--verbose", "-v", help="Show every setting, the training record and files.")
+]
+
+
 def info(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="Model name or folder.")],
+    verbose: Verbose = False,
     as_json: AsJson = False,
 ) -> None:
     """Show the sizes, training record, license and checksums of a model."""
+    from relmo.cli.model_tables import differing, show_model
     from relmo.weights.find import describe_model
 
     facts = describe_model(model)
-    say(facts, as_json)
-    if any(file["matches"] is False for file in facts.get("files", {}).values()):
+    if as_json:
+        say(facts, as_json)
+    else:
+        show_model(facts, verbose=verbose)
+    if wrong := differing(facts.get("files", {})):
         raise WeightError(
-            f"{facts['folder']}: a file does not match its checksum; copy the model again"
+            f"{facts['folder']}: {wrong[0]} does not match its checksum; copy the model again"
         )
+
+
+def models(as_json: AsJson = False) -> None:
+    """List the installed models, which need no path."""
+    from relmo.cli.model_tables import show_models
+    from relmo.weights.installed import installed_models
+
+    found = installed_models()
+    if as_json:
+        say({"models": [asdict(model) for model in found]}, as_json)
+    else:
+        show_models(found)
 
 
 Source = Annotated[str, typer.Argument(metavar="SRC", help="Model name or folder.")]
@@ -185,12 +207,16 @@ def convert(
     as_json: AsJson = False,
 ) -> None:
     """Convert a model to another file format; weights stay exact unless stored as int8."""
-    from relmo.weights.find import convert_model
+    from relmo.cli.model_tables import show_conversion
+    from relmo.weights.find import convert_model, describe_folder
 
     report = convert_model(source, target, to, shard_mb, storage)  # type: ignore[arg-type]
     for loss in report.lost:
         note(loss)
-    say(asdict(report), as_json)
+    if as_json:
+        say(asdict(report), as_json)
+    else:
+        show_conversion(report, describe_folder(target))
 
 
 Recipe = Annotated[str, typer.Option(help="Recipe: tiny, small, base, or a TOML file.")]

@@ -15,6 +15,7 @@ import typer
 from relmo.cli.shared import DEFAULT_MODEL, AsJson, Model, Precision, note, say
 from relmo.errors import ConfigError, need_extra
 from relmo.layers import parse_layers
+from relmo.progress import printable
 
 if TYPE_CHECKING:
     from relmo.search import SemanticIndex
@@ -242,7 +243,7 @@ def search(
             for hit in hits:
                 shown = " ".join(hit.text.split())
                 shown = shown if len(shown) <= 200 else shown[:199] + "…"
-                typer.echo(f"{hit.score:.4f}  {hit.document}:{hit.line}  {shown}")
+                typer.echo(printable(f"{hit.score:.4f}  {hit.document}:{hit.line}  {shown}"))
 
 
 def _explain_no_hits(index: SemanticIndex, asked: dict[str, Any]) -> str:

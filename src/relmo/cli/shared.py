@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
+
+from relmo.progress import UNPRINTABLE, printable
 
 DEFAULT_MODEL = "relmo-en-small"
 """The model bundled with relmo."""
@@ -31,11 +33,19 @@ Resume = Annotated[bool, typer.Option("--resume", help="Continue from the last c
 def say(values: Mapping[str, Any], as_json: bool) -> None:
     """Print a result as one JSON object, or as aligned `name  value` lines."""
     if as_json:
-        typer.echo(json.dumps(values, ensure_ascii=False))
+        text = json.dumps(values, ensure_ascii=False)
+        typer.echo(json.dumps(values) if UNPRINTABLE.search(text) else text)
         return
-    width = max(map(len, values), default=0)
-    for name, value in values.items():
-        typer.echo(f"{name:<{width}}  {_readable(value)}")
+    say_rows([[name, _readable(value)] for name, value in values.items()])
+
+
+def say_rows(rows: Sequence[Sequence[str]], indent: str = "") -> None:
+    """Print rows of cells as aligned columns; the last column is as wide as it needs."""
+    shown = [[printable(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*shown, strict=True)][:-1]
+    for *cells, last in shown:
+        padded = [f"{cell:<{width}}  " for cell, width in zip(cells, widths, strict=True)]
+        typer.echo(f"{indent}{''.join(padded)}{last}".rstrip())
 
 
 def say_json(values: Mapping[str, Any]) -> None:
@@ -46,7 +56,7 @@ def say_json(values: Mapping[str, Any]) -> None:
 def note(text: str) -> None:
     """Print a line on standard error that is not part of the result."""
     if sys.stderr is not None:
-        print(f"relmo: {text}", file=sys.stderr)  # noqa: T201 - the one place that prints
+        print(printable(f"relmo: {text}"), file=sys.stderr)  # noqa: T201 - the one place that prints
 
 
 def size_text(num_bytes: float) -> str:
