@@ -69,4 +69,5 @@ def test_elmo_shows_what_it_is_for():
         "from_pretrained", "untrained", "save_pretrained", "fingerprint", "to",
         "device", "precision", "has_lm", "lm",
         "tokens", "sentences", "embed", "embed_stream", "sense_vectors", "read", "encode",
+        "similarity", "compare",
     }  # fmt: skip

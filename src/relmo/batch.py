@@ -8,16 +8,24 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import get_args
 
+from relmo.config import check_choice
 from relmo.elmo import Elmo
 from relmo.errors import Interrupted
 from relmo.layers import LayerChoice, check_layers, layer_labels
-from relmo.vectors.formats import Record
+from relmo.runtime.runtime import AnyVectors
+from relmo.types import VectorDtype
+from relmo.vectors.formats import Record, estimate_bytes
 from relmo.vectors.writer import VectorWriter
+
+SAMPLED_LINES, SAMPLED_EVERY, SAMPLED_CHARACTERS = 1000, 100, 10_000
+"""Lines of which tokens are counted before a job starts, and how much of a line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +54,7 @@ def embed_lines(
     *,
     layers: LayerChoice = "all",
     tokenized: bool = False,
+    dtype: VectorDtype = "float32",
     resume: bool = False,
     batch_tokens: int | None = None,
 ) -> EmbedReport:
@@ -57,21 +66,25 @@ def embed_lines(
         output: OUT.h5, .npz, .parquet or .jsonl; it appears only when it is complete.
         layers: see `relmo.layers`.
         tokenized: lines are tokens separated by white space; otherwise the tokenizer splits them.
+        dtype: of the vectors; "float16" halves the file.
         resume: continue an interrupted run of the same job.
         batch_tokens: padded tokens per batch; by default what suits the device.
     """
     fingerprint = {"model": elmo.fingerprint(), "layers": layers, "tokenized": tokenized}
-    check_layers(layers, elmo.config.num_layers)
-    labels = layer_labels(layers, elmo.config.num_layers)
+    check_layers(layers, elmo.num_layers)
+    check_choice("dtype", dtype, get_args(VectorDtype))
+    labels = layer_labels(layers, elmo.num_layers)
     with (
-        VectorWriter(output, fingerprint, labels, resume=resume) as writer,
+        VectorWriter(output, fingerprint, labels, dtype=dtype, resume=resume) as writer,
         _saying_what_is_safe(writer),
     ):
         start = time.perf_counter()
         resumed = writer.done
         todo = (text for line, text in enumerate(lines) if not writer.is_done(line, text))
         tokens = words_cut = replaced = 0
-        for record in _records(elmo, todo, layers, tokenized, batch_tokens, first=resumed):
+        split = partial(words_of_line, elmo, tokenized=tokenized)
+        embed = partial(elmo.embed_stream, layers=layers, dtype=dtype, batch_tokens=batch_tokens)
+        for record in _records(todo, split, embed, first=resumed):
             writer.append(record)
             tokens += len(record.tokens)
             replaced += "\ufffd" in record.text
@@ -103,23 +116,56 @@ def _saying_what_is_safe(writer: VectorWriter) -> Iterator[None]:
         raise Interrupted(safe, can_resume=True, cause=error) from error
 
 
+def words_of_line(elmo: Elmo, line: str, *, tokenized: bool) -> list[str]:
+    """The tokens of a line: split at white space if it is tokenized, else by the tokenizer."""
+    return line.split() if tokenized else [token.text for token in elmo.tokens(line)]
+
+
 def _records(
-    elmo: Elmo,
     lines: Iterable[str],
-    layers: LayerChoice,
-    tokenized: bool,
-    batch_tokens: int | None,
+    split: Callable[[str], list[str]],
+    embed: Callable[[Iterable[list[str]]], Iterator[AnyVectors]],
     first: int,
 ) -> Iterator[Record]:
     waiting: deque[tuple[str, list[str]]] = deque()  # lines read ahead of their vectors
 
     def words() -> Iterator[list[str]]:
         for text in lines:
-            words = text.split() if tokenized else [token.text for token in elmo.tokens(text)]
-            waiting.append((text, words))
-            yield words
+            waiting.append((text, split(text)))
+            yield waiting[-1][1]
 
-    stream = elmo.embed_stream(words(), layers=layers, batch_tokens=batch_tokens)
-    for line, vectors in enumerate(stream, start=first):
+    for line, vectors in enumerate(embed(words()), start=first):
         text, tokens = waiting.popleft()
         yield Record(line=line, text=text, tokens=tokens, vectors=vectors)
+
+
+@dataclass(frozen=True, slots=True)
+class JobSize:
+    """How much a job has to do and how large its output becomes, about."""
+
+    lines: int
+    tokens: int
+    bytes: int
+
+
+def estimate_job(
+    elmo: Elmo,
+    lines: Iterable[str],
+    output: Path,
+    *,
+    layers: LayerChoice = "all",
+    tokenized: bool = False,
+    dtype: VectorDtype = "float32",
+) -> JobSize:
+    """Read all lines and tokenize some of them: a fast first pass."""
+    num_lines = characters = seen = tokens = 0
+    for line in lines:
+        num_lines += 1
+        characters += len(line)
+        if num_lines <= SAMPLED_LINES or num_lines % SAMPLED_EVERY == 0:
+            part = line[:SAMPLED_CHARACTERS]
+            seen += len(part)
+            tokens += len(words_of_line(elmo, part, tokenized=tokenized))
+    tokens = round(tokens * characters / max(1, seen))
+    values = tokens * len(layer_labels(layers, elmo.num_layers)) * elmo.width
+    return JobSize(num_lines, tokens, estimate_bytes(output, num_lines, values, dtype))

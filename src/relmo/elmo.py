@@ -3,7 +3,9 @@
     elmo = Elmo.from_pretrained("relmo-en-small")
     elmo.embed([["The", "bank"]])            list of (L + 1, T, D): every layer of every token
     elmo.encode(["The bank."])               (1, D): one vector per text
-    elmo.sense_vectors([["The", "bank"]])    list of (T, P + L D): to compare a word's senses
+    elmo.similarity("The bank.", "A loan.")  the cosine of their vectors
+    elmo.compare("bank", sentences)          a word's places and the cosines of its senses there
+    elmo.sense_vectors([["The", "bank"]])    list of (T, P + L D): the vectors that compares
     elmo.lm.score([["The", "bank"]])         log-probabilities, by models that include the softmax
 
 Data flow: `text` splits a sentence into words, `runtime` looks up or computes their token vectors
@@ -35,6 +37,7 @@ from relmo.layers import (
     check_layers,
     check_one_layer,
     choose_layers,
+    name_layers,
     sense_vectors,
 )
 from relmo.nn.bilm import BiLM, initialize
@@ -49,8 +52,16 @@ from relmo.runtime.runtime import (
     unpack_layers,
 )
 from relmo.text.lexicon import Lexicon
+from relmo.text.places import WordComparison, find_places
 from relmo.text.sentences import split_sentences
-from relmo.text.tokenize import Sentence, check_sentences, make_tokenizer, tokenized
+from relmo.text.tokenize import (
+    Sentence,
+    check_sentences,
+    how_to_list,
+    is_missing,
+    make_tokenizer,
+    tokenized,
+)
 from relmo.types import BiLmState, Token, VectorDtype, Vectors
 from relmo.weights.find import UNTRAINED, read_model, small_config
 from relmo.weights.native import Native
@@ -94,6 +105,11 @@ class Elmo:
         lexicon: Lexicon | None = None,
         lm_head: Callable[[], dict[str, Tensor]] | None = None,
     ) -> None:
+        if not isinstance(bilm, BiLM):
+            raise ConfigError(
+                f"Elmo(...) expects a BiLM, got {bilm!r:.80}; to load a model by its name or "
+                f"folder, use Elmo.from_pretrained(...)"
+            )
         self.config: ElmoConfig = bilm.config
         self.num_layers, self.width = self.config.num_layers, self.config.width
         self.bilm = bilm.eval().requires_grad_(False)  # ElmoLayer(finetune=True) changes that
@@ -306,10 +322,10 @@ class Elmo:
         batch_tokens: int | None = None,
         show_progress_bar: bool = False,
     ) -> list[Vectors]:
-        """Vectors (T, P + L D) whose cosines tell the senses of a word apart.
+        """Unit-length vectors (T, P + L D) whose cosines, `a @ b`, tell a word's senses apart.
 
-        For comparing places where the same word stands: see `relmo.layers.sense_vectors`. Arguments
-        are those of `embed`.
+        For comparing places where the same word stands: see `relmo.layers.sense_vectors`, and
+        `compare`, which finds the word by itself. Arguments are those of `embed`.
         """
         check_sentences(sentences)
         if dtype != "float32":
@@ -395,13 +411,7 @@ class Elmo:
         choice: OneLayer = next((c for c in (layers, layer) if c is not None), "mean")
         check_one_layer(choice, self.num_layers)
         check_choice("pooling", pooling, get_args(Pooling))
-        many = [texts] if isinstance(texts, str) else list(texts)
-        for number, text in enumerate(many):
-            if not isinstance(text, str):
-                raise TextError(
-                    f"expected strings, got {type(text).__name__} as text {number}; for token "
-                    f"lists use embed"
-                )
+        many = _list_texts(texts)
         parts = [self.sentences([text]) for text in many]
         sentences = [sentence for text in parts for sentence in text]
         stream = self.embed_stream(sentences, layers=choice, batch_sentences=batch_size)
@@ -417,6 +427,112 @@ class Elmo:
             return found
         tensor = torch.from_numpy(found).to(self.device)
         return tensor if convert_to_tensor or isinstance(texts, str) else list(tensor)
+
+    # ── comparing ───────────────────────────────────────────────────────────────────────────────
+
+    def similarity(
+        self,
+        a: str | Sequence[str] | AnyVectors | Tensor,
+        b: str | Sequence[str] | AnyVectors | Tensor,
+        **options: Unpack[EncodeOptions],
+    ) -> float | Vectors:
+        """Cosines of texts, or of vectors that `encode` or another method returned.
+
+        One text (or vector) with one gives a float, one with M gives (M,), N with M give (N, M).
+        A text without words has the cosine 0 with any other. Cosines of whole texts are all high:
+        use them to rank, and `SemanticIndex` to search, whose vectors are spread apart.
+
+        Args:
+            a: one string or many; or vectors (D,) or (N, D).
+            b: the same, for the other side.
+            **options: of `encode`, for texts.
+        """
+        one, other = (normalize(self._as_vectors(each, options)) for each in (a, b))
+        if one.shape[-1] != other.shape[-1]:
+            raise ConfigError(
+                f"expected vectors of one width, got {one.shape[-1]} and {other.shape[-1]}"
+            )
+        found = one @ other.T  # () or (M,) or (N,) or (N, M)
+        return float(found) if found.ndim == 0 else found
+
+    def compare(
+        self, word: str, sentences: Iterable[Sentence], *, layers: OneLayer | None = None
+    ) -> WordComparison:
+        """The places of a word in sentences, and the cosines between its vectors there.
+
+        Each occurrence has its own row. A sentence that has the word in another case only counts,
+        too; one without it is listed in `without`.
+
+        Args:
+            word: as the model's tokenizer or a token list writes it; the vectors of a word of
+                several tokens are averaged.
+            sentences: token lists, or strings: one sequence each.
+            layers: compare by "mean", "top", "bottom" or a layer number instead of
+                `sense_vectors`.
+        """
+        check_sentences(sentences)
+        if layers is not None:
+            check_one_layer(layers, self.num_layers)
+        found = list(find_places(word, list(sentences), self.tokenizer))
+        places = [place for _, own in found for place in own]
+        if not places:
+            raise TextError(f"{word!r} is in none of the {len(found)} sentences; check its form")
+        words = [words for words, own in found if own]
+        vectors = self.sense_vectors(words) if layers is None else self.embed(words, layers=layers)
+        numbers = {number: i for i, number in enumerate(dict.fromkeys(p.sentence for p in places))}
+        spans = (
+            vectors[numbers[p.sentence]][p.position : p.position + p.tokens].mean(0) for p in places
+        )
+        rows = normalize(np.stack(list(spans)))  # (N, F)
+        return WordComparison(
+            word=word,
+            places=tuple(places),
+            cosines=rows @ rows.T,
+            compared_by="sense vectors" if layers is None else name_layers(layers),
+            without=tuple(number for number, (_, own) in enumerate(found) if not own),
+        )
+
+    def _as_vectors(
+        self, given: str | Sequence[str] | AnyVectors | Tensor, options: EncodeOptions
+    ) -> Vectors:
+        """Vectors (D,) or (N, D) as they are, texts encoded."""
+        if isinstance(given, str) or how_to_list(given) is not None:
+            return self.encode(cast("str", given), **options)  # or an error that says what to do
+        if isinstance(given, Tensor):
+            given = given.detach().float().cpu().numpy()
+        items = given if isinstance(given, np.ndarray) else list(given)
+        if len(items) == 0 or isinstance(items[0], str) or is_missing(items[0]):
+            return self.encode(cast("list[str]", items), **options)
+        try:
+            vectors = np.asarray(items, dtype=np.float32)
+        except (TypeError, ValueError):
+            vectors = np.empty((0, 0, 0), np.float32)
+        if vectors.ndim not in (1, 2):
+            raise ConfigError("expected texts, or vectors of shape (D,) or (N, D)")
+        return vectors
+
+
+def _list_texts(texts: str | Sequence[str]) -> list[str]:
+    """The texts as a list of strings; TextError says which is none."""
+    if isinstance(texts, str):
+        return [texts]
+    if (advice := how_to_list(texts)) is not None:
+        kind = type(texts).__name__
+        raise TextError(f"expected a string or a list of strings, got {kind}; {advice}")
+    many = list(texts)
+    if missing := [number for number, text in enumerate(many) if is_missing(text)]:
+        raise TextError(
+            f"row {missing[0]} (counted from 0) is a missing value ({many[missing[0]]}), one of "
+            f"{len(missing):,} of {len(many):,}; drop them (texts.dropna()) or fill them "
+            f"(texts.fillna(''))"
+        )
+    for number, text in enumerate(many):
+        if not isinstance(text, str):
+            raise TextError(
+                f"expected strings, got {type(text).__name__} as text {number}; for token "
+                f"lists use embed"
+            )
+    return many
 
 
 def _collect(stream: Iterator[AnyVectors], total: int, show: bool) -> list[Vectors]:

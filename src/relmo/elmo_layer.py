@@ -48,6 +48,11 @@ class ElmoLayer(nn.Module):
         layers: Literal["mix", "top"] = "mix",
     ) -> None:
         super().__init__()
+        if not isinstance(elmo, Elmo):
+            raise ConfigError(
+                f"ElmoLayer expects an Elmo, got {elmo!r:.80}; load one: "
+                f"ElmoLayer(Elmo.from_pretrained(...))"
+            )
         if mixes < 1:
             raise ConfigError(f"mixes must be an integer ≥ 1, got {mixes}")
         if layers not in ("mix", "top") or (layers == "top" and layer_norm):

@@ -78,6 +78,17 @@ def layer_labels(layers: LayerChoice, num_layers: int) -> list[int]:
     return [labels[layers] if isinstance(layers, str) else int(layers)]
 
 
+def name_layers(layers: LayerChoice) -> str:
+    """A choice in words, for people."""
+    names = {
+        "all": "all layers",
+        "mean": "the mean of all layers",
+        "top": "the top layer",
+        "bottom": "the mean of layers 0 and 1",
+    }
+    return names[layers] if isinstance(layers, str) else f"layer {int(layers)}"
+
+
 def sense_vectors(layers: Tensor) -> Tensor:
     """Vectors that tell the senses of a word apart: (L + 1, B, T, D) -> (B, T, P + L D).
 
@@ -85,8 +96,8 @@ def sense_vectors(layers: Tensor) -> Tensor:
     word itself stands beside it: the forward model one token before, the backward model one token
     after. Both predict through one softmax, so their sum is what both sides together expect at this
     place, be it a bank of money or of a river; the word itself has no part in it. The LSTM layers
-    at the word add what the word is. Each part has unit length, the L layers together too, so a
-    cosine weighs both parts alike. Zero at the boundaries.
+    at the word add what the word is. A vector has unit length, so `@` is a cosine; half of its
+    square is what is expected, the other half the L layers, in equal parts. Zero at the boundaries.
     """
     import torch
     from torch.nn.functional import normalize, pad
@@ -94,5 +105,7 @@ def sense_vectors(layers: Tensor) -> Tensor:
     *_, top = layers  # (B, T, D)
     P, L = top.shape[-1] // 2, len(layers) - 1
     expected = top[:, :-2, :P] + top[:, 2:, P:]  # (B, T - 2, P)
-    found = [normalize(layer[:, 1:-1], dim=-1) / L**0.5 for layer in layers[1:]]  # (B, T - 2, D)
-    return pad(torch.cat([normalize(expected, dim=-1), *found], -1), (0, 0, 1, 1))
+    parts = [normalize(part, dim=-1) for part in (expected, *layers[1:, :, 1:-1])]
+    scales = [0.5**0.5, *[(0.5 / L) ** 0.5] * L]
+    weighed = [part * scale for part, scale in zip(parts, scales, strict=True)]
+    return pad(torch.cat(weighed, -1), (0, 0, 1, 1))

@@ -15,6 +15,7 @@ innermost speaks.
 
 from __future__ import annotations
 
+import re
 import sys
 import threading
 import time
@@ -24,6 +25,14 @@ from importlib.util import find_spec
 from typing import Any, TypeVar
 
 Item = TypeVar("Item")
+UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Control characters, line separators, marks that turn the direction, halves of characters."""
+
+
+def printable(text: str) -> str:
+    """The text as one line that a terminal shows and does not obey: a file may have any name."""
+    return UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
 
 FIRST = 1.0
 """Seconds after which work is announced in a pipe."""

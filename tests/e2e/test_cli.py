@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import h5py
 import numpy as np
@@ -175,6 +176,33 @@ def test_a_wrong_call_is_one_clear_message(run, monkeypatch, tmp_path, args, cod
     assert list(tmp_path.iterdir()) == []
 
 
+def test_embed_says_how_large_the_output_becomes(run, model, tmp_path):
+    (tmp_path / "in.txt").write_text("The bank raised rates .\n" * 200)
+    found = run("embed", tmp_path / "in.txt", "-o", tmp_path / "out.npz", "--model", model)
+    said = found.stderr.decode()
+    assert (
+        "relmo: output: about 242 kB for 200 lines, about 1,000 tokens, width 16, float32" in said
+    )
+    assert (tmp_path / "out.npz").stat().st_size == pytest.approx(242_000, rel=0.05)
+
+
+def test_embed_says_when_the_disk_is_too_small(run, model, tmp_path, monkeypatch):
+    (tmp_path / "in.txt").write_text("The bank raised rates .\n")
+    full = SimpleNamespace(free=10)
+    monkeypatch.setattr("shutil.disk_usage", lambda _: full)
+    found = run("embed", tmp_path / "in.txt", "-o", tmp_path / "out.npz", "--model", model)
+    assert "only 10 bytes are free on that disk" in found.stderr.decode()
+    assert found.returncode == 0  # it is an estimate
+
+
+def test_embed_stores_half_precision(run, model, tmp_path):
+    out = tmp_path / "out.npz"
+    args = ["embed", "-", "-o", out, "--model", model, "--dtype", "float16"]
+    assert run(*args, stdin=b"The bank .\n").returncode == 0
+    with np.load(out) as arrays:
+        assert arrays["0"].dtype == np.float16
+
+
 def test_convert_and_info(run, model, tmp_path):
     found = run("convert", model, tmp_path / "official", "--to", "hdf5", "--json")
     assert found.returncode == 0, found.stderr
@@ -185,6 +213,52 @@ def test_convert_and_info(run, model, tmp_path):
     lines = run("info", model).stdout.decode()
     assert "parameters" in lines
     assert "licence" in lines
+
+
+def table(text: bytes) -> dict[str, str]:
+    """The lines of a table `name  value`."""
+    return dict(line.split(maxsplit=1) for line in text.decode().splitlines())
+
+
+def test_info_is_a_table_for_people(run):
+    shown = table(run("info", "relmo-en-small").stdout)
+    assert shown["layers"] == "3 of width 256, the token layer included"
+    assert shown["softmax"] == "100,000 words"
+    assert shown["trained"].startswith("9,422 steps, 617 M tokens, 6.5 minutes, on NVIDIA H200, ")
+    assert shown["files"].endswith("; checksums match")
+    assert not any(character in run("info", "relmo-en-small").stdout.decode() for character in "{[")
+
+
+def test_info_shows_details_when_asked(run):
+    lines = run("info", "relmo-en-small", "--verbose").stdout.decode()
+    assert "  recipe.optimizer.learning_rate  " in lines
+    assert "  filters          1 × 32, 2 × 32, " in lines
+    assert "7e7a2e67374a742770fb5512c6cd3d21d2902a780709223f1b54953ce21c7dce  matches" in lines
+    assert not any(character in lines for character in "{[")
+
+
+def test_a_conversion_is_a_table_for_people(run, model, tmp_path):
+    found = run("convert", model, tmp_path / "native", "--to", "native")
+    shown = table(found.stdout)
+    assert shown["converted"] == str(model)
+    assert shown["to"] == str(tmp_path / "native")
+    assert shown["files"].endswith("; checksums match")
+    found = run("convert", model, tmp_path / "official", "--to", "hdf5")
+    assert "hdf5 format" in table(found.stdout)["files"]
+    assert b"('" not in found.stdout
+
+
+def test_models_are_listed(run):
+    lines = run("models").stdout.decode().splitlines()
+    assert lines[0].split() == [
+        "model", "language", "layers", "width", "softmax", "size", "licence", "from",
+    ]  # fmt: skip
+    (row,) = (line.split() for line in lines if line.startswith("relmo-en-small"))
+    assert row == [
+        "relmo-en-small", "en", "3", "256", "yes", "28.3", "MB", "CC-BY-SA-4.0", "relmo",
+    ]  # fmt: skip
+    models = json.loads(run("models", "--json").stdout)["models"]
+    assert {"relmo-en-small", "relmo-untrained"} <= {each["name"] for each in models}
 
 
 def test_convert_can_round_to_eight_bits_and_cut_into_shards(run, tmp_path):
@@ -206,7 +280,35 @@ def test_info_of_a_damaged_model_fails(run, model, tmp_path):
     (tmp_path / "model.safetensors").write_bytes(raw)
     found = run("info", tmp_path)
     assert found.returncode == 1
-    assert b"does not match its checksum; copy the model again" in found.stderr
+    assert b"checksums DIFFER: model.safetensors" in found.stdout
+    assert b"model.safetensors does not match its checksum; copy the model again" in found.stderr
+
+
+EVIL = "a\nb\x1b[31mred\u202e"
+SHOWN = rb"a\nb\x1b[31mred\u202e"
+
+
+def test_names_are_shown_and_not_obeyed(run, model, tmp_path):
+    """In errors, notes and tables."""
+    for args in (["info", EVIL], ["embed", EVIL, "-o", tmp_path / "o.h5"], ["index", EVIL]):
+        found = run(*args, *(["--out", tmp_path / "i.relmo"] if args[0] == "index" else []))
+        assert found.returncode in (1, 2)
+        assert SHOWN in found.stderr
+        assert found.stderr.count(b"\n") == 1
+        assert b"\x1b" not in found.stderr
+    for args in (["convert", model, tmp_path / EVIL, "--to", "native"], ["info", tmp_path / EVIL]):
+        found = run(*args)
+        assert found.returncode == 0
+        assert SHOWN in found.stdout
+        assert b"\x1b" not in found.stdout
+
+
+def test_a_name_that_is_not_utf8_is_shown(run, model, tmp_path):
+    name = b"o\xff.npz".decode(errors="surrogateescape")
+    assert rb"o\udcff.npz" in run("info", tmp_path / name).stderr
+    args = ["embed", "-", "-o", tmp_path / name, "--model", model]
+    assert rb"o\udcff.npz" in run(*args, stdin=b"a\n").stdout
+    assert json.loads(run(*args, "--json", stdin=b"a\n").stdout)["output"] == str(tmp_path / name)
 
 
 def test_version(run):

@@ -4,7 +4,7 @@ import h5py
 import numpy as np
 import pytest
 
-from relmo.batch import embed_lines
+from relmo.batch import embed_lines, estimate_job
 from relmo.errors import ConfigError, Interrupted, OutputError
 from relmo.layers import layer_labels, parse_layers
 from relmo.runtime.runtime import WINDOW_TOKENS
@@ -99,4 +99,50 @@ def test_choices_of_layers_are_read_and_labelled(tiny):
 def test_a_layer_that_is_not_there_fails_before_anything_is_written(tiny, tmp_path):
     with pytest.raises(ConfigError, match="unknown layers 7; choose"):
         embed_lines(tiny, LINES, tmp_path / "out.h5", layers=7)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("suffix", [".h5", ".npz", ".parquet", ".jsonl"])
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_the_size_is_known_before(tiny, tmp_path, suffix, dtype):
+    out, lines = tmp_path / f"out{suffix}", LINES * 30
+    size = estimate_job(tiny, lines, out, dtype=dtype)
+    report = embed_lines(tiny, lines, out, dtype=dtype)
+    assert (size.lines, size.tokens) == (report.sentences, report.tokens)
+    if suffix != ".parquet":  # which compresses the same lines over and over
+        assert size.bytes == pytest.approx(out.stat().st_size, rel=0.35)  # tiny vectors
+
+
+def test_the_tokens_of_a_large_input_are_estimated_from_some(tiny, tmp_path):
+    lines = ["four words a line"] * 5000 + ["word " * 100_000]
+    size = estimate_job(tiny, lines, tmp_path / "out.npz", layers="top", tokenized=True)
+    assert size.lines == 5001
+    assert size.tokens == pytest.approx(120_000, rel=0.25)
+    assert size.bytes == pytest.approx(size.tokens * 16 * 4 + 5001 * 250, rel=0.01)
+
+
+def test_half_precision_is_the_rounded_vectors_and_resumes(tiny, tmp_path, monkeypatch):
+    embed_lines(tiny, LINES, tmp_path / "whole.h5")
+    monkeypatch.setitem(WINDOW_TOKENS, "cpu", 20)
+
+    def interrupted():
+        yield from LINES[:20]
+        raise KeyboardInterrupt
+
+    out = tmp_path / "out.h5"
+    with pytest.raises(KeyboardInterrupt):
+        embed_lines(tiny, interrupted(), out, dtype="float16", batch_tokens=5)
+    with pytest.raises(OutputError, match="dtype was 'float16', now 'float32'"):
+        embed_lines(tiny, LINES, out, resume=True)
+    assert embed_lines(tiny, LINES, out, dtype="float16", resume=True).resumed > 0
+    whole, found = vectors(tmp_path / "whole.h5"), vectors(out)
+    assert whole.keys() == found.keys()
+    for line, layers in whole.items():
+        assert found[line].dtype == np.float16
+        np.testing.assert_allclose(found[line], layers, rtol=1e-3, atol=1e-5)
+
+
+def test_an_unknown_dtype_fails_before_anything_is_written(tiny, tmp_path):
+    with pytest.raises(ConfigError, match="unknown dtype 'float8'; choose float32, float16"):
+        embed_lines(tiny, LINES, tmp_path / "out.h5", dtype="float8")
     assert list(tmp_path.iterdir()) == []

@@ -6,6 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from relmo import Elmo
+from relmo.kernels.cpu_products import has_bfloat16, has_int8
 from tests.conftest import tiny_config
 
 ATOL = 1e-5
@@ -85,3 +86,32 @@ def test_the_number_of_threads_does_not_matter(threads):
         torch.set_num_threads(before)
     for a, b in zip(wanted, found, strict=True):
         np.testing.assert_allclose(a, b, rtol=0, atol=ATOL)
+
+
+def random_sentences(elmo: Elmo, count: int) -> list[list[str]]:
+    """Of 0 to 30 words, from the vocabulary and misspelled."""
+    draw = np.random.default_rng(0)
+    known = [*elmo.lexicon.words[:5000], "grmpf", "naïveté", "は"]
+    return [
+        [str(word) for word in draw.choice(known, size)] for size in draw.integers(0, 30, count)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("precision", "has_own_products"),
+    [("float32", False), ("bfloat16", has_bfloat16()), ("int8", has_int8())],
+)
+def test_alone_in_copies_and_shuffled_a_trained_model_gives_the_same_vectors(
+    precision, has_own_products
+):
+    """float32 within 1e-5, on any CPU; to the bit where a CPU has products of that precision."""
+    elmo = Elmo.from_pretrained("relmo-en-small", precision=precision, device="cpu")
+    many = random_sentences(elmo, 16)
+    order = np.random.default_rng(1).permutation(len(many))
+    shuffled = dict(zip(order, elmo.embed([many[i] for i in order]), strict=True))
+    worst = 0.0
+    for number, sentence in enumerate(many):
+        (alone,) = elmo.embed([sentence])
+        for found in (*elmo.embed([sentence] * 8), shuffled[number]):
+            worst = max(worst, float(np.abs(found - alone).max(initial=0)))
+    assert worst <= (0 if has_own_products else ATOL)

@@ -294,3 +294,147 @@ def test_the_default_shapes_are_the_papers():
     config = ElmoConfig()
     assert (config.num_layers, config.width, config.lstm.cell_width) == (3, 1024, 4096)
     assert config.tokens.num_filters == 2048
+
+
+# ── comparing ───────────────────────────────────────────────────────────────────────────────────
+
+
+def test_similarity_of_two_texts_is_the_cosine_of_their_vectors(tiny):
+    one, other = tiny.encode(["The bank.", "A river ran."], normalize_embeddings=True)
+    found = tiny.similarity("The bank.", "A river ran.")
+    assert isinstance(found, float)
+    assert found == pytest.approx(float(one @ other), abs=1e-5)
+    assert tiny.similarity("", "The bank.") == 0.0
+
+
+def test_similarity_has_an_axis_for_each_list(tiny):
+    many, more = ["a", "b c", ""], ["d", "e"]
+    found = tiny.similarity(many, more)
+    assert found.shape == (3, 2)
+    assert tiny.similarity(many, "d").shape == (3,)
+    assert tiny.similarity("a", more).shape == (2,)
+    assert tiny.similarity([], more).shape == (0, 2)
+    np.testing.assert_allclose(tiny.similarity("a", more), found[0], atol=1e-5)
+
+
+def test_similarity_takes_vectors_and_the_options_of_encode(tiny):
+    texts = ["The bank.", "A river ran."]
+    wanted = tiny.similarity(texts, texts, layers=2, pooling="max")
+    vectors = tiny.encode(texts, layers=2, pooling="max")
+    tensors = tiny.encode(texts, layers=2, pooling="max", convert_to_tensor=True)
+    for given in (vectors, list(vectors), tensors, iter(vectors)):
+        np.testing.assert_allclose(tiny.similarity(given, vectors), wanted, atol=1e-5)
+    assert np.diag(wanted) == pytest.approx([1, 1], abs=1e-5)
+
+
+@pytest.mark.parametrize("given", [[[1.0, 2.0], [3.0]], np.zeros((1, 2, 3)), [object()]])
+def test_similarity_of_anything_else_says_what_it_takes(tiny, given):
+    with pytest.raises(ConfigError, match="expected texts, or vectors of shape"):
+        tiny.similarity(given, "a")
+
+
+def test_similarity_of_vectors_of_another_width_is_an_error(tiny):
+    with pytest.raises(ConfigError, match="vectors of one width, got 3 and 16"):
+        tiny.similarity(np.ones(3), "a")
+
+
+def test_compare_finds_the_word_and_compares_its_sense_vectors(tiny):
+    sentences = ["He owes the bank money.", "none", "Bank or bank?", ["the", "bank"]]
+    found = tiny.compare("bank", sentences)
+    assert [(p.sentence, p.position) for p in found.places] == [(0, 3), (2, 2), (3, 1)]
+    assert found.without == (1,)
+    senses = tiny.sense_vectors(sentences)
+    rows = np.stack([senses[p.sentence][p.position] for p in found.places])
+    np.testing.assert_allclose(found.cosines, rows @ rows.T, atol=1e-5)
+
+
+def test_compare_takes_a_layer(tiny):
+    sentences = ["the bank of a river", "a bank account"]
+    assert tiny.compare("bank", sentences, layers=0).cosines == pytest.approx(1, abs=1e-5)
+    found = tiny.compare("bank", sentences, layers="top")
+    assert found.compared_by == "the top layer"
+    one, other = (v[1] for v in tiny.embed(sentences, layers="top"))
+    cosine = one @ other / np.linalg.norm(one) / np.linalg.norm(other)
+    assert found.cosines[0, 1] == pytest.approx(cosine, abs=1e-5)
+    with pytest.raises(ConfigError, match="unknown layers"):
+        tiny.compare("bank", sentences, layers="all")
+
+
+def test_compare_says_when_the_word_is_nowhere(tiny):
+    with pytest.raises(TextError, match="'zebra' is in none of the 2 sentences"):
+        tiny.compare("zebra", ["a", "b"])
+    with pytest.raises(TextError, match="expected a list of sentences, got a string"):
+        tiny.compare("bank", "a bank")
+
+
+# ── what is no text ─────────────────────────────────────────────────────────────────────────────
+
+
+class Table:
+    """Like a data frame: iterating gives its column names."""
+
+    columns = ("text", "label")
+
+    def __iter__(self):
+        return iter(self.columns)
+
+
+NOT_A_LIST = [
+    (Table(), r"got Table; select a column, for example df\['text'\]"),
+    ({"text": ["a"]}, r"got dict; pass list\(d.values\(\)\)"),
+    (b"bytes", "got bytes; decode it"),
+    ({"a", "b"}, "got set; pass a list"),
+    (None, "got NoneType; pass a list"),
+    (3.5, "got float; pass a list"),
+    (np.array("text"), "got ndarray; pass a list"),
+]
+
+
+@pytest.mark.parametrize(("given", "message"), NOT_A_LIST)
+def test_what_is_no_list_of_texts_says_what_to_pass(tiny, given, message):
+    for call in (tiny.encode, tiny.embed, tiny.embed_stream, tiny.sense_vectors, tiny.read):
+        with pytest.raises(TextError, match=message):
+            call(given)
+    with pytest.raises(TextError, match=message):
+        tiny.similarity(given, "a")
+
+
+class NAType:
+    """Like pandas' own missing value."""
+
+
+@pytest.mark.parametrize("missing", [None, float("nan"), np.nan, NAType()])
+def test_a_missing_value_is_named_with_its_row(tiny, missing):
+    column = ["a", "b", missing, "c", missing]
+    with pytest.raises(TextError, match=r"row 2 .* missing value .* one of 2 of 5; drop them"):
+        tiny.encode(column)
+    with pytest.raises(TextError, match="sentence 2 is a .*; drop missing values"):
+        tiny.embed(column)
+
+
+def test_a_table_among_sentences_is_named(tiny):
+    with pytest.raises(TextError, match="sentence 1 is a Table; expected a string"):
+        tiny.embed(["a", Table()])
+
+
+def test_the_name_of_a_model_is_loaded_by_from_pretrained(tiny):
+    with pytest.raises(ConfigError, match="got 'relmo-en-small'; .* use Elmo.from_pretrained"):
+        Elmo("relmo-en-small")
+    from relmo import ElmoLayer
+
+    with pytest.raises(ConfigError, match="ElmoLayer expects an Elmo, got 'relmo-en-small'"):
+        ElmoLayer("relmo-en-small")
+
+
+@pytest.mark.parametrize("device", ["cuda:99", "gpu", "hpu", 3.5])
+def test_a_device_that_is_not_there_says_which_are(tiny, device):
+    with pytest.raises(ConfigError, match=f"device '{device}' is not available; torch finds cpu"):
+        tiny.to(device)
+    assert tiny.device.type == "cpu"
+
+
+def test_loading_to_a_gpu_without_one_says_what_a_gpu_needs():
+    if torch.cuda.is_available():
+        pytest.skip("there is a CUDA device")
+    with pytest.raises(ConfigError, match=r"device 'cuda' .*nvidia-smi.* torch built with CUDA"):
+        Elmo.from_pretrained("relmo-en-small", device="cuda")

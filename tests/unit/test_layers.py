@@ -1,6 +1,7 @@
 """Vectors that tell senses apart: what both sides expect, and what is there."""
 
 import numpy as np
+import pytest
 import torch
 
 from relmo.layers import sense_vectors
@@ -14,7 +15,7 @@ def test_what_both_sides_expect_comes_from_the_tokens_beside_the_word():
     layers = make_layers()
     found = sense_vectors(layers)
     expected = layers[2, 1, 2, :3] + layers[2, 1, 4, 3:]  # before and after token 3
-    torch.testing.assert_close(found[1, 3, :3], expected / expected.norm())
+    torch.testing.assert_close(found[1, 3, :3], expected / expected.norm() / 2**0.5)
 
 
 def test_the_word_changes_only_what_is_there():
@@ -30,7 +31,14 @@ def test_the_layers_together_weigh_as_much_as_what_is_expected():
     found = sense_vectors(make_layers(L=3))[:, 1:-1]
     assert found.shape == (2, 3, 3 + 3 * 6)
     for part in (found[..., :3], found[..., 3:]):
-        torch.testing.assert_close(part.norm(dim=-1), torch.ones(2, 3))
+        torch.testing.assert_close(part.norm(dim=-1), torch.full((2, 3), 0.5**0.5))
+
+
+def test_a_product_of_two_sense_vectors_is_their_cosine(tiny):
+    money, river = (found[1] for found in tiny.sense_vectors(["a bank lent", "the bank grew"]))
+    assert money @ money == pytest.approx(1, abs=1e-6)
+    lengths = np.linalg.norm(money) * np.linalg.norm(river)
+    assert money @ river == pytest.approx(money @ river / lengths, abs=1e-6)
 
 
 def test_boundaries_and_vectors_of_zeros_stay_zero():

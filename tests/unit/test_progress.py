@@ -6,7 +6,7 @@ from contextlib import redirect_stderr, redirect_stdout
 
 import pytest
 
-from relmo.progress import Work, duration, progress, tell, working
+from relmo.progress import Work, duration, printable, progress, tell, working
 
 
 class Terminal(io.StringIO):
@@ -152,3 +152,17 @@ def test_a_closed_standard_error_does_not_end_the_work(fast):
         pipe.close()
         with working("reading data"):
             time.sleep(0.05)
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("naïve 日本 👩\u200d🚀 \u3000.txt", "naïve 日本 👩\u200d🚀 \u3000.txt"),
+        ("a\nb\tc\r", r"a\nb\tc\r"),
+        ("\x1b]0;title\x07\x9b31m\x7f", r"\x1b]0;title\x07\x9b31m\x7f"),
+        ("\u2028\u202egnp.exe\u2066", r"\u2028\u202egnp.exe\u2066"),
+        (b"\xff".decode(errors="surrogateescape"), r"\udcff"),
+    ],
+)
+def test_a_name_is_shown_as_one_line_that_does_nothing(name, shown):
+    assert printable(name) == shown

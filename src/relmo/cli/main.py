@@ -15,12 +15,13 @@ import typer
 from rich.console import Console
 
 from relmo import __version__
-from relmo.cli.models import convert, embed, info, perplexity, pretrain
+from relmo.cli.models import convert, embed, info, models, perplexity, pretrain
 from relmo.cli.search import index, search, serve
 from relmo.cli.shared import Stopped, interruptible, note, say_interrupted
 from relmo.cli.studies import bench, neighbors, probe, report
 from relmo.cli.tasks import evaluate, predict, train
 from relmo.errors import RelmoError, exit_code
+from relmo.progress import printable
 
 app = typer.Typer(
     name="relmo",
@@ -33,6 +34,7 @@ app = typer.Typer(
 COMMANDS: dict[str, dict[Callable[..., None], str]] = {
     "Models and vectors": {
         embed: 'echo "The bank raised rates." | relmo embed - -o vectors.h5',
+        models: "relmo models --json",
         info: "relmo info relmo-en-small",
         convert: "relmo convert relmo-en-small official --to hdf5",
         pretrain: "relmo pretrain --recipe small --data 'text/*.txt' --output runs/mine",
@@ -97,7 +99,8 @@ def main(args: list[str] | None = None) -> None:
 
 
 def _print_error(error: Exception) -> None:
-    Console(stderr=True, soft_wrap=True, highlight=False, markup=False).print(f"relmo: {error}")
+    console = Console(stderr=True, soft_wrap=True, highlight=False, markup=False)
+    console.print(printable(f"relmo: {error}"))
 
 
 def _warn(

@@ -1,4 +1,4 @@
-"""Models and vectors: relmo embed, info, convert, pretrain and perplexity."""
+"""Models and vectors: relmo embed, models, info, convert, pretrain and perplexity."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import closing
 from dataclasses import asdict
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
@@ -26,9 +26,14 @@ from relmo.cli.shared import (
     say,
     say_json,
     say_line,
+    size_text,
 )
 from relmo.errors import ConfigError, TextError, WeightError
 from relmo.progress import progress, working
+
+if TYPE_CHECKING:
+    from relmo.batch import JobSize
+    from relmo.elmo import Elmo
 
 
 class OnError(Enum):
@@ -53,12 +58,18 @@ Layers = Annotated[
 Tokenized = Annotated[
     bool, typer.Option("--tokenized", help="Split lines at whitespace instead of tokenizing.")
 ]
+Dtype = Annotated[
+    str, typer.Option(help="Stored vectors: float32, or float16 (half the size, 3 digits).")
+]
 OnBadBytes = Annotated[
     OnError, typer.Option(help="On invalid UTF-8: strict stops, replace inserts U+FFFD.")
 ]
 ResumeEmbedding = Annotated[
     bool, typer.Option("--resume", help="Continue an interrupted run of the same command.")
 ]
+
+LARGE = 10**9
+"""Bytes of an output from which on half the size is worth a hint."""
 
 
 def embed(
@@ -68,12 +79,14 @@ def embed(
     layers: Layers = "all",
     tokenized: Tokenized = False,
     precision: Precision = "float32",
+    dtype: Dtype = "float32",
     errors: OnBadBytes = OnError.STRICT,
     resume: ResumeEmbedding = False,
     as_json: AsJson = False,
 ) -> None:
     """Compute word vectors for text; each line is one sequence, stored under its line number."""
-    from relmo.batch import embed_lines
+    from relmo.batch import embed_lines, estimate_job
+    from relmo.config import check_choice
     from relmo.elmo import Elmo
     from relmo.layers import check_layers, parse_layers
     from relmo.text.documents import read_files
@@ -82,6 +95,7 @@ def embed(
 
     sources = list(_sources(files))
     check_output(output)
+    check_choice("dtype", dtype, ("float32", "float16"))
     if any(
         isinstance(each, Path) and output.exists() and each.samefile(output) for each in sources
     ):
@@ -91,22 +105,37 @@ def embed(
     check_layers(chosen, elmo.config.num_layers)
     if elmo.config.name == UNTRAINED:
         note(f"{UNTRAINED} has random weights, so its vectors are meaningless; omit --model")
-    total = count_lines(sources, errors)
+    job: dict[str, Any] = {"layers": chosen, "tokenized": tokenized, "dtype": dtype}
+    total = None
+    if all(isinstance(source, Path) and source.is_file() for source in sources):  # not a pipe
+        # Reading the files once also finds invalid bytes before hours of work.
+        size = estimate_job(elmo, read_files(sources, errors.value), output, **job)
+        total = size.lines
+        _say_size(size, elmo, output, dtype)
     lines = progress(read_files(sources, errors.value), total, "lines", show=True)
     with closing(lines):  # removes the progress bar before an error is printed
-        report = embed_lines(elmo, lines, output, layers=chosen, tokenized=tokenized, resume=resume)
+        report = embed_lines(elmo, lines, output, **job, resume=resume)
     if errors is OnError.REPLACE and (replaced := report.lines_with_replacements):
         note(f"{replaced} lines contain U+FFFD, from invalid UTF-8 or already in the input")
     say(asdict(report), as_json)
 
 
-def count_lines(sources: list[Path | BinaryIO], errors: OnError) -> int | None:
-    """Count lines; reading the files once also finds invalid bytes before hours of work."""
-    from relmo.text.documents import read_files
+def _say_size(size: JobSize, elmo: Elmo, output: Path, dtype: str) -> None:
+    """Say how large the output becomes, and whether the disk has room for it."""
+    from shutil import disk_usage
 
-    if not all(isinstance(source, Path) and source.is_file() for source in sources):
-        return None  # a pipe can be read only once
-    return sum(1 for _ in read_files(sources, errors.value))
+    hint = "; --dtype float16 halves it" if size.bytes > LARGE and dtype == "float32" else ""
+    note(
+        f"output: about {size_text(size.bytes)} for {size.lines:,} lines, about {size.tokens:,} "
+        f"tokens, width {elmo.width}, {dtype}{hint}"
+    )
+    free = disk_usage(output.resolve().parent).free
+    if free < 2 * size.bytes:
+        note(
+            f"only {size_text(free)} are free on that disk; until the output is complete its "
+            f"vectors are also kept in {output.name}.partial, so about "
+            f"{size_text(2 * size.bytes)} are needed"
+        )
 
 
 def _sources(files: list[str]) -> Iterator[Path | BinaryIO]:
@@ -125,19 +154,41 @@ def _sources(files: list[str]) -> Iterator[Path | BinaryIO]:
             yield Path(file)
 
 
+Verbose = Annotated[
+    bool, typer.Option("--verbose", "-v", help="Show every setting, the training record and files.")
+]
+
+
 def info(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="Model name or folder.")],
+    verbose: Verbose = False,
     as_json: AsJson = False,
 ) -> None:
     """Show the sizes, training record, license and checksums of a model."""
+    from relmo.cli.model_tables import differing, show_model
     from relmo.weights.find import describe_model
 
     facts = describe_model(model)
-    say(facts, as_json)
-    if any(file["matches"] is False for file in facts.get("files", {}).values()):
+    if as_json:
+        say(facts, as_json)
+    else:
+        show_model(facts, verbose=verbose)
+    if wrong := differing(facts.get("files", {})):
         raise WeightError(
-            f"{facts['folder']}: a file does not match its checksum; copy the model again"
+            f"{facts['folder']}: {wrong[0]} does not match its checksum; copy the model again"
         )
+
+
+def models(as_json: AsJson = False) -> None:
+    """List the installed models, which need no path."""
+    from relmo.cli.model_tables import show_models
+    from relmo.weights.installed import installed_models
+
+    found = installed_models()
+    if as_json:
+        say({"models": [asdict(model) for model in found]}, as_json)
+    else:
+        show_models(found)
 
 
 Source = Annotated[str, typer.Argument(metavar="SRC", help="Model name or folder.")]
@@ -159,14 +210,18 @@ def convert(
 ) -> None:
     """Convert a model to another file format; weights stay exact unless stored as int8."""
     with working("loading PyTorch"):
-        from relmo.weights.find import convert_model
+        from relmo.cli.model_tables import show_conversion
+        from relmo.weights.find import convert_model, describe_folder
 
     safe = f"interrupted; no file in {target} is half written, but some may be missing"
     with if_interrupted(safe), working(f"converting {source}"):
         report = convert_model(source, target, to, shard_mb, storage)  # type: ignore[arg-type]
     for loss in report.lost:
         note(loss)
-    say(asdict(report), as_json)
+    if as_json:
+        say(asdict(report), as_json)
+    else:
+        show_conversion(report, describe_folder(target))
 
 
 Recipe = Annotated[str, typer.Option(help="Recipe: tiny, small, base, or a TOML file.")]

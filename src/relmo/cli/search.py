@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from relmo.cli.shared import DEFAULT_MODEL, AsJson, Model, Precision, note, printable, say
+from relmo.cli.shared import DEFAULT_MODEL, AsJson, Model, Precision, note, say
 from relmo.errors import ConfigError, need_extra
 from relmo.layers import parse_layers
+from relmo.progress import printable
 
 if TYPE_CHECKING:
     from relmo.search import SemanticIndex
@@ -158,7 +159,7 @@ def index(
         nonlocal bad
         bad += 1
         if bad <= SHOWN_BAD_ROWS:
-            note(printable(str(row)))
+            note(str(row))
 
     columns = TableColumns(
         text=tuple(text or ["text"]), id=id_column, meta=None if meta is None else tuple(meta)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shlex
 import signal
 import threading
@@ -20,7 +19,7 @@ from typing import Annotated, Any, ParamSpec
 import typer
 
 from relmo.errors import Interrupted
-from relmo.progress import tell
+from relmo.progress import UNPRINTABLE, printable, tell
 
 P = ParamSpec("P")
 
@@ -31,9 +30,6 @@ Model = Annotated[str, typer.Option(help="Model name or folder.")]
 Precision = Annotated[
     str, typer.Option(help="float32 (exact), bfloat16, int8 or auto (bfloat16 if supported).")
 ]
-_CONTROL = re.compile("[\0-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-"""Control characters, line separators, marks that reverse the direction of text, surrogates."""
-
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")]
 AsJsonLines = Annotated[bool, typer.Option("--json", help="Print progress as JSON lines.")]
 Changes = Annotated[
@@ -47,11 +43,19 @@ Resume = Annotated[bool, typer.Option("--resume", help="Continue from the last c
 def say(values: Mapping[str, Any], as_json: bool) -> None:
     """Print a result as one JSON object, or as aligned `name  value` lines."""
     if as_json:
-        typer.echo(json.dumps(values, ensure_ascii=False))
+        text = json.dumps(values, ensure_ascii=False)
+        typer.echo(json.dumps(values) if UNPRINTABLE.search(text) else text)
         return
-    width = max(map(len, values), default=0)
-    for name, value in values.items():
-        typer.echo(f"{name:<{width}}  {_readable(value)}")
+    say_rows([[name, _readable(value)] for name, value in values.items()])
+
+
+def say_rows(rows: Sequence[Sequence[str]], indent: str = "") -> None:
+    """Print rows of cells as aligned columns; the last column is as wide as it needs."""
+    shown = [[printable(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*shown, strict=True)][:-1]
+    for *cells, last in shown:
+        padded = [f"{cell:<{width}}  " for cell, width in zip(cells, widths, strict=True)]
+        typer.echo(f"{indent}{''.join(padded)}{last}".rstrip())
 
 
 def say_json(values: Mapping[str, Any]) -> None:
@@ -59,14 +63,9 @@ def say_json(values: Mapping[str, Any]) -> None:
     typer.echo(json.dumps(values))
 
 
-def printable(text: str) -> str:
-    """Text from files as one line that a terminal only shows: control characters are escaped."""
-    return _CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)
-
-
 def note(text: str) -> None:
     """Print a line on standard error that is not part of the result."""
-    tell(f"relmo: {text}")
+    tell(printable(f"relmo: {text}"))
 
 
 @contextmanager
@@ -131,6 +130,15 @@ def say_interrupted(error: KeyboardInterrupt, command: Sequence[str]) -> int:
     if os.environ.get("RANK", "0") == "0":  # of several processes one speaks
         note(f"{str(error) or 'interrupted'}. {how}: {shlex.join(words)}")
     return 128 + number
+
+
+def size_text(num_bytes: float) -> str:
+    """A size in bytes for people: 11.4 MB."""
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if num_bytes < 1000:
+            return f"{num_bytes:,.0f} bytes" if unit == "bytes" else f"{num_bytes:.3g} {unit}"
+        num_bytes /= 1000
+    return f"{num_bytes:,.3g} TB"
 
 
 def say_line(values: Mapping[str, Any]) -> None:

@@ -13,6 +13,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from relmo.errors import ConfigError
+
 Others = ParamSpec("Others")
 Result = TypeVar("Result")
 OVERRIDE = "RELMO_KERNELS"
@@ -22,6 +24,29 @@ OVERRIDE = "RELMO_KERNELS"
 def uses_fast_kernels() -> bool:
     """Whether anything but the reference may run."""
     return os.environ.get(OVERRIDE) != "reference"
+
+
+def usable_device(name: str | torch.device) -> torch.device:
+    """The device of this name; ConfigError unless a tensor can be placed there."""
+    try:
+        device = torch.device(name)
+        torch.empty(1, device=device)
+    except (AssertionError, ImportError, NotImplementedError, RuntimeError, TypeError) as error:
+        found = available_devices()
+        asks_for_gpu = str(name).startswith("cuda") and len(found) == 1
+        hint = "; a GPU needs its driver (nvidia-smi) and a torch built with CUDA"
+        raise ConfigError(
+            f"device {str(name)!r} is not available; torch finds {', '.join(found)} on this "
+            f"machine{hint if asks_for_gpu else ''}"
+        ) from error
+    return device
+
+
+def available_devices() -> list[str]:
+    """Names of the devices of this machine that torch can use."""
+    gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    mps = ["mps"] if torch.backends.mps.is_available() else []
+    return ["cpu", *(f"cuda:{number}" for number in range(gpus)), *mps]
 
 
 def has_triton(device: torch.device) -> bool:

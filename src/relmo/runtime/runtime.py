@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from relmo.config import CharCnnConfig, check_choice
 from relmo.errors import ConfigError, TextError
 from relmo.kernels.cpu_products import Precision, avoid_hidden_tiles, has_bfloat16
-from relmo.kernels.device import begin_host_copy, to_device, uses_fast_kernels
+from relmo.kernels.device import begin_host_copy, to_device, usable_device, uses_fast_kernels
 from relmo.kernels.packing import Packing
 from relmo.nn.bilm import BiLM, Engine, Outputs, has_kernels, read_sentences
 from relmo.nn.token_layers import CharCnn
@@ -154,7 +154,7 @@ class Runtime:
 
     def to(self, device: str | torch.device) -> None:
         """Move the model; the memo keeps as many words as fit there."""
-        self.bilm.to(device)
+        self.bilm.to(usable_device(device))
         self.memo.hold(words_that_fit(self.device, self.bilm.config.tokens.width))
 
     def spell(self, words: Words) -> Tensor:

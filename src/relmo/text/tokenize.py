@@ -16,7 +16,7 @@ import sys
 import unicodedata
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from functools import cache
 from pathlib import Path
 
@@ -123,20 +123,52 @@ def tokenized(sentences: Iterable[Sentence], tokenizer: Tokenizer) -> Iterator[l
 
 
 def check_sentences(sentences: Iterable[Sentence]) -> None:
-    """Raise TextError for a single string, which would be read letter by letter."""
+    """Raise TextError for a single string, which would be read letter by letter, and for no list.
+
+    See `how_to_list`.
+    """
     if isinstance(sentences, str):
         raise TextError("expected a list of sentences, got a string; pass [text] instead")
+    if (advice := how_to_list(sentences)) is not None:
+        kind = type(sentences).__name__
+        raise TextError(f"expected a list of sentences, got {kind}; {advice}")
+
+
+def how_to_list(given: object) -> str | None:
+    """What to do with what is no list of texts, though most of it can be iterated over.
+
+    A table would give its column names and a mapping its keys, bytes give numbers, and a set has no
+    order. None for lists, tuples, columns of a table, arrays, generators and the like.
+    """
+    if isinstance(given, list | tuple):
+        return None
+    if hasattr(given, "columns"):  # of pandas, polars, pyarrow
+        return "select a column, for example df['text']"
+    if isinstance(given, Mapping):
+        return "pass list(d.values()), or the entry that contains the texts"
+    if isinstance(given, bytes | bytearray):
+        return "decode it to a string first"
+    if isinstance(given, Set):
+        return "pass a list, which has an order"
+    is_many = isinstance(given, Iterable) and getattr(given, "ndim", 1) != 0
+    return None if is_many else "pass a list of strings"
+
+
+def is_missing(value: object) -> bool:
+    """Whether a value is what tables hold where there is none: None, NaN, pandas' NA and NaT."""
+    is_nan = isinstance(value, float) and value != value
+    return value is None or is_nan or type(value).__name__ in ("NAType", "NaTType")
 
 
 def words_of(sentence: Sentence, number: int, tokenizer: Tokenizer) -> list[str]:
     """The words of one sentence, checked; error messages and warnings call it `number`."""
     if isinstance(sentence, str):
         return [token.text for token in tokenizer.tokens(sentence)]
-    # Some iterables are no sentence: bytes and dicts do not contain words, sets have no order.
-    if not isinstance(sentence, Iterable) or isinstance(sentence, bytes | bytearray | dict | set):
+    if how_to_list(sentence) is not None:
+        advice = "; drop missing values, or replace them by ''" if is_missing(sentence) else ""
         raise TextError(
             f"sentence {number} is a {type(sentence).__name__}; "
-            f"expected a string or a list of strings"
+            f"expected a string or a list of strings{advice}"
         )
     words = list(sentence)
     try:

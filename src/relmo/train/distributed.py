@@ -9,6 +9,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from relmo.kernels.device import usable_device
+
 
 @dataclass(frozen=True)
 class World:
@@ -75,11 +77,12 @@ def join_world(device: str | None = None) -> World:
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     if device == "cuda":
         device = f"cuda:{int(os.environ.get('LOCAL_RANK', '0'))}"
+    where = usable_device(device)
     if device.startswith("cuda"):
         torch.cuda.set_device(device)
     if size > 1 and not dist.is_initialized():
         dist.init_process_group("nccl" if device.startswith("cuda") else "gloo")
-    return World(rank, size, torch.device(device))
+    return World(rank, size, where)
 
 
 def is_main_process() -> bool:

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from relmo.errors import ConfigError, OutputError, need_extra
+from relmo.types import VectorDtype
 
 FORMATS = {
     ".h5": "relmo.vectors.hdf5:write_hdf5",
@@ -68,6 +69,8 @@ class VectorFileInfo:
     """The number of each layer of a record, in order; -1 is the mean of all, -2 of 0 and 1."""
     num_lines: int
     """Lines of the input up to the last record. Parquet has no rows for an empty line."""
+    dtype: VectorDtype = "float32"
+    """Of all records."""
 
 
 WriteVectors = Callable[[Iterable[Record], VectorFileInfo, Path], None]
@@ -88,6 +91,19 @@ def find_format(path: Path) -> WriteVectors:
         need_extra("parquet")
     module, _, name = FORMATS[suffix].partition(":")
     return cast("WriteVectors", getattr(import_module(module), name))
+
+
+LINE_BYTES = {".h5": 600, ".hdf5": 600, ".npz": 250, ".parquet": 20, ".jsonl": 40}
+"""Measured: what a line takes in each format besides its vectors, its tokens included."""
+PRINTED_BYTES = {2: 6.9, 4: 10.8}
+"""Measured: bytes of a number -> characters that JSON takes for it, with its comma."""
+
+
+def estimate_bytes(path: Path, num_lines: int, num_values: int, dtype: VectorDtype) -> int:
+    """About how large an output becomes: so many lines, so many numbers in all their vectors."""
+    suffix, size = path.suffix.lower(), np.dtype(dtype).itemsize
+    value_bytes = PRINTED_BYTES[size] if suffix == ".jsonl" else size
+    return int(num_values * value_bytes + num_lines * LINE_BYTES[suffix])
 
 
 def write_npz(records: Iterable[Record], info: VectorFileInfo, path: Path) -> None:

@@ -38,6 +38,9 @@ SYNC_SECONDS = 5.0
 """A power cut costs at most the records appended within either limit. A killed process loses
 nothing that was appended."""
 
+UNSAID = {"dtype": "float32"}
+"""What a run was that does not say it: before vectors could be float16."""
+
 MAGIC = b"RELMOJ1\n"
 _HEADER = struct.Struct("<8sII")
 _HEAD = struct.Struct("<4sQIIQI")
@@ -170,11 +173,11 @@ class Journal:
 
     def _resume(self, file: BufferedReader, found: dict[str, Any], run: dict[str, Any]) -> None:
         """Keep the complete records of an earlier run; drop what a crash left incomplete."""
-        differing = [
-            f"{name} was {found.get(name)!r}, now {run.get(name)!r}"
+        pairs = {
+            name: tuple(each.get(name, UNSAID.get(name)) for each in (found, run))
             for name in sorted(found.keys() | run.keys())
-            if found.get(name) != run.get(name)
-        ]
+        }
+        differing = [f"{k} was {a!r}, now {b!r}" for k, (a, b) in pairs.items() if a != b]
         if differing:
             raise OutputError(
                 f"{self.path} is from a run with other settings: {'; '.join(differing)}; "

@@ -1,9 +1,9 @@
 """Parquet: one row per token and layer, with columns line, position, token, layer, vector.
 
 Rows are sorted by line, position, layer. `layer` is the layer's number; -1 is the mean of all.
-`vector` is a plain list of float32, which every reader supports; some read fixed-size lists and
-float16 differently or not at all. float16 vectors lose nothing. Lone surrogates in a token become
-U+FFFD, because Parquet stores valid Unicode only.
+`vector` is a plain list, of float32 or, where it was asked for, float16; some readers read
+fixed-size lists and float16 differently or not at all. Lone surrogates in a token become U+FFFD,
+because Parquet stores valid Unicode only.
 
 An empty line has no row. The schema's metadata contains `relmo.num_lines`, so that empty lines can
 be counted, and `relmo.fingerprint`.
@@ -32,7 +32,6 @@ _COLUMNS = {
     "position": pa.int32(),
     "token": pa.string(),
     "layer": pa.int16(),
-    "vector": pa.list_(pa.float32()),
 }
 
 
@@ -40,9 +39,10 @@ def write_parquet(records: Iterable[Record], info: VectorFileInfo, path: Path) -
     """Write one row per token and layer, in row groups of bounded size."""
     fingerprint = json.dumps(info.fingerprint)
     metadata = {"relmo.num_lines": str(info.num_lines), "relmo.fingerprint": fingerprint}
-    fields = [pa.field(*column, nullable=False) for column in _COLUMNS.items()]
+    columns = {**_COLUMNS, "vector": pa.list_(pa.from_numpy_dtype(np.dtype(info.dtype)))}
+    fields = [pa.field(*column, nullable=False) for column in columns.items()]
     schema = pa.schema(fields, metadata)
-    small = [name for name in _COLUMNS if name != "vector"]  # vectors do not repeat
+    small = list(_COLUMNS)  # vectors do not repeat
     options = {"use_dictionary": small, "write_statistics": small}
     with path.open("wb") as file, pq.ParquetWriter(file, schema, **options) as writer:
         for group in _groups(records):
@@ -73,7 +73,7 @@ def _rows(group: list[Record], info: VectorFileInfo, schema: pa.Schema) -> pa.Ta
     positions = np.concatenate([np.arange(T, dtype=np.int32) for T in lengths])
     tokens = [_SURROGATES.sub("\ufffd", token) for record in group for token in record.tokens]
     by_token = [record.layers.swapaxes(0, 1) for record in group]  # each (T, layers, D)
-    vectors = np.concatenate(by_token, dtype=np.float32)
+    vectors = np.concatenate(by_token, dtype=np.dtype(info.dtype))
     offsets = np.arange(len(tokens) * num_layers + 1, dtype=np.int32) * D
     token_of_row = np.repeat(np.arange(len(tokens)), num_layers)
     columns = [

@@ -8,17 +8,20 @@
 
 Records are kept in a journal, `out.h5.partial`. `finish` turns it into the output, which is written
 under a hidden name and then renamed. So the output is complete or absent (or the old one), and
-after a crash at any moment the same call with `resume` continues where the run stopped.
+after a crash at any moment the same call with `resume` continues where the run stopped. Of an
+output that is a link, the file that it points to is written, with the journal beside that.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
 from relmo.errors import ConfigError, OutputError
 from relmo.files import replacing
+from relmo.types import VectorDtype
 from relmo.vectors.formats import Record, VectorFileInfo, WriteVectors, find_format
 from relmo.vectors.journal import Journal
 
@@ -34,6 +37,7 @@ class VectorWriter:
         fingerprint: What the vectors are computed with (model, layers, tokenizer, …), as JSON.
             A run can only be resumed with the fingerprint it started with.
         layer_labels: The number of each layer of a record, in order; see `relmo.layers`.
+        dtype: Of the vectors of every record.
         resume: Continue the journal of an earlier run, if there is one; without it, a journal with
             records is an error, because it may contain hours of work.
 
@@ -48,13 +52,14 @@ class VectorWriter:
         fingerprint: Mapping[str, object],
         layer_labels: Sequence[int],
         *,
+        dtype: VectorDtype = "float32",
         resume: bool = False,
     ) -> None:
-        self.path = Path(path)
+        self.path = Path(os.path.realpath(path))  # one output by whatever links it is named
         self._write = check_output(self.path)
         self._fingerprint, self._labels = fingerprint, list(layer_labels)
-        self._width = 0
-        run = {**fingerprint, "layer_labels": self._labels}
+        self._dtype, self._width = dtype, 0
+        run = {**fingerprint, "layer_labels": self._labels, "dtype": dtype}
         self.partial = self.path.with_name(self.path.name + ".partial")
         """The journal, which holds the records until the output is complete."""
         self._journal = Journal(self.partial, run, resume=resume)
@@ -76,6 +81,11 @@ class VectorWriter:
         """Add the next record. Lines may be skipped but must not go back."""
         num_layers, _, D = record.layers.shape
         self._width = self._width or D
+        if record.vectors.dtype != self._dtype:
+            raise OutputError(
+                f"line {record.line}: expected vectors in {self._dtype} like the others, got "
+                f"{record.vectors.dtype}"
+            )
         if (num_layers, D) != (len(self._labels), self._width):  # formats would fail at the end
             raise OutputError(
                 f"line {record.line}: expected {len(self._labels)} layers ({self._labels}) of "
@@ -86,7 +96,8 @@ class VectorWriter:
     def finish(self) -> None:
         """Turn the journal into the output and delete it."""
         self._journal.all_checked()
-        info = VectorFileInfo(self._fingerprint, self._labels, self._journal.next_line)
+        lines = self._journal.next_line
+        info = VectorFileInfo(self._fingerprint, self._labels, lines, self._dtype)
         advice = f"fix that and resume; nothing is lost, the vectors are in {self._journal.path}"
         with replacing(self.path, advice) as temporary:
             self._journal.sync()
@@ -108,12 +119,16 @@ def check_output(path: Path) -> WriteVectors:
     """The format's writer for an output path; raises before any work if it cannot be used.
 
     Raises:
-        ConfigError: The suffix is unknown, or the path is a folder, or its folder does not exist.
+        ConfigError: The suffix is unknown, the path is a folder, a pipe or a device, or its folder
+            does not exist.
         MissingExtra: The format needs a package that is not installed.
     """
     found = find_format(path)
+    path = Path(os.path.realpath(path))
     if path.is_dir():
         raise ConfigError(f"{path} is a folder; give a file name")
+    if path.exists() and not path.is_file():
+        raise ConfigError(f"{path} is a pipe or a device; give the name of a file")
     if not path.parent.is_dir():
         raise ConfigError(f"{path.parent} is not a folder; create it, or choose another output")
     return found

@@ -136,6 +136,7 @@ def describe_model(name: str | Path) -> dict[str, Any]:
         "layers": config.num_layers,
         "width": config.width,
         "parameters": sum(tensor.numel() for tensor in model.tensors.values()),
+        "softmax": len(model.lexicon) if model.lm_head and model.lexicon else None,
         "tokens": tokens,
         "lstm": dataclasses.asdict(config.lstm),
         "tokenizer": config.tokenizer,

@@ -40,6 +40,15 @@ def test_columns_have_plain_types(tmp_path):
     assert schema.types[4].value_type == pa.float32()
 
 
+def test_half_precision_is_stored_as_such_where_it_was_asked_for(tmp_path):
+    one = Record(0, "", ["a"], np.array([[0.1, 65504]], np.float16))
+    info = VectorFileInfo({}, [0], 1, "float16")
+    parquet.write_parquet([one], info, tmp_path / "half.parquet")
+    column = pq.read_table(tmp_path / "half.parquet")["vector"].combine_chunks()
+    assert column.type.value_type == pa.float16()
+    assert column.values.to_numpy().tobytes() == one.vectors.tobytes()
+
+
 def test_one_layer_keeps_its_number(tmp_path):
     one = Record(0, "", ["a"], np.ones((1, 2), np.float16))
     assert write(tmp_path / "top.parquet", [one], [2]).read()["layer"].to_pylist() == [2]

@@ -1,5 +1,6 @@
 """VectorWriter: the output is whole or absent, and a run can be taken up."""
 
+import os
 import subprocess
 import sys
 from itertools import islice
@@ -9,6 +10,7 @@ import pytest
 
 from relmo.errors import ConfigError, OutputError
 from relmo.vectors.formats import Record
+from relmo.vectors.journal import pack_entry, pack_header
 from relmo.vectors.writer import VectorWriter
 
 SUFFIXES = [".h5", ".npz", ".parquet", ".jsonl"]
@@ -202,3 +204,74 @@ def test_loading_the_writer_loads_no_format():
     code = f"import relmo.vectors.writer, sys; sys.exit(bool({heavy} & set(sys.modules)))"
     environment = {"PYTHONPATH": ":".join(filter(None, sys.path))}
     assert subprocess.run([sys.executable, "-c", code], env=environment).returncode == 0
+
+
+def test_an_output_that_is_a_link_stays_one(path, make_records, assert_holds):
+    target = path.parent / "elsewhere" / path.name
+    target.parent.mkdir()
+    target.write_bytes(b"old")
+    path.symlink_to(target)
+    with open_writer(path) as writer:
+        assert files_in(target.parent) == [path.name, f"{path.name}.partial"]
+        for record in make_records():
+            writer.append(record)
+        writer.finish()
+    assert path.is_symlink()
+    assert_holds(target, make_records())
+    assert files_in(target.parent) == [path.name]
+    assert files_in(path.parent) == ["elsewhere", path.name]
+
+
+def test_a_link_to_nothing_yet_is_followed(path, make_records, assert_holds):
+    path.symlink_to(f"real{path.suffix}")
+    write_all(path, make_records())
+    assert path.is_symlink()
+    assert_holds(path.parent / f"real{path.suffix}", make_records())
+
+
+def test_two_names_of_one_output_are_one_output(path, make_records):
+    other = path.with_name(f"other{path.suffix}")
+    other.symlink_to(path.name)
+    with open_writer(path) as writer:
+        for record in make_records(3):
+            writer.append(record)
+        with pytest.raises(OutputError, match="another process is writing"):
+            open_writer(other, resume=True)
+    with open_writer(other, resume=True) as writer:
+        assert writer.done == 3
+
+
+def test_a_pipe_is_no_output(tmp_path):
+    os.mkfifo(tmp_path / "out.npz")
+    with pytest.raises(ConfigError, match=r"out.npz is a pipe or a device"):
+        open_writer(tmp_path / "out.npz")
+    assert files_in(tmp_path) == ["out.npz"]
+
+
+def test_vectors_of_half_precision_are_stored_so_in_every_format(path, make_records, assert_holds):
+    records = list(make_records(9, dtype="float16"))
+    with VectorWriter(path, FINGERPRINT, [0, 1, 2], dtype="float16") as writer:
+        for record in records:
+            writer.append(record)
+        writer.finish()
+    assert_holds(path, records)
+
+
+def test_a_record_of_another_dtype_is_refused(path, make_records):
+    with open_writer(path) as writer, pytest.raises(OutputError, match="in float32 .* got float16"):
+        writer.append(next(make_records(dtype="float16")))
+
+
+def test_a_run_in_another_dtype_is_not_resumed(path, make_records):
+    with open_writer(path) as writer:
+        writer.append(next(make_records()))
+    with pytest.raises(OutputError, match="dtype was 'float32', now 'float16'"):
+        VectorWriter(path, FINGERPRINT, [0, 1, 2], dtype="float16", resume=True)
+
+
+def test_a_run_that_names_no_dtype_was_in_float32(path, make_records):
+    journal = path.with_name(f"{path.name}.partial")
+    run = {**FINGERPRINT, "layer_labels": [0, 1, 2]}
+    journal.write_bytes(pack_header(run) + b"".join(pack_entry(next(make_records()))))
+    with open_writer(path, resume=True) as writer:
+        assert writer.done == 1

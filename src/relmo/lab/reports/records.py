@@ -185,7 +185,7 @@ def read_runs(folder: Path) -> list[RunFile]:
         except WeightError as error:
             broken.append(str(error))
     if broken:
-        raise WeightError("\n".join(broken))
+        raise WeightError("; ".join(broken))
     if not runs:
         raise ConfigError(
             f"{folder} contains no run.json and no collection of records; give a folder of runs"

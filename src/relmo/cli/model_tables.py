@@ -1,0 +1,154 @@
+"""What relmo info, models and convert show to people; --json prints the same facts whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import typer
+
+from relmo.cli.shared import say_rows, size_text
+from relmo.weights.find import ConvertReport
+from relmo.weights.installed import InstalledModel
+
+HEADINGS = ("model", "language", "layers", "width", "softmax", "size", "licence", "from")
+
+
+def show_model(facts: Mapping[str, Any], *, verbose: bool) -> None:
+    """Show what `describe_model` found: a line per fact; `verbose` adds every setting and file."""
+    lstm, tokens = facts["lstm"], facts["tokens"]
+    spelled = "filters" in tokens
+    rows = [
+        ["model", str(facts["model"])],
+        ["layers", f"{facts['layers']} of width {facts['width']:,}, the token layer included"],
+        ["LSTMs", f"{lstm['num_layers']} per direction, {lstm['cell_width']:,} cells each"],
+        ["words", f"spelled, {tokens['scheme']}" if spelled else "from a fixed word list"],
+        ["tokenizer", str(facts["tokenizer"])],
+        ["parameters", f"{facts['parameters']:,}, softmax not counted"],
+        ["softmax", f"{facts['softmax']:,} words" if facts["softmax"] else "none: embeds only"],
+        ["licence", str(facts["licence"])],
+        ["trained", training_summary(facts["training"])],
+    ]
+    if "files" in facts:
+        rows += [["folder", facts["folder"]], ["files", files_summary(facts)]]
+    say_rows(rows)
+    if verbose:
+        _show_details(facts)
+
+
+def _show_details(facts: Mapping[str, Any]) -> None:
+    for heading in ("tokens", "lstm", "training"):
+        if isinstance(facts[heading], Mapping) and facts[heading]:
+            typer.echo(f"\n{heading}")
+            say_rows(list(_flat(facts[heading])), indent="  ")
+    if files := facts.get("files"):
+        typer.echo("\nfiles")
+        says = {None: "no checksum recorded", True: "matches", False: "DIFFERS"}
+        rows = [
+            [name, size_text(about["bytes"]), about["sha256"], says[about["matches"]]]
+            for name, about in files.items()
+        ]
+        say_rows(rows, indent="  ")
+
+
+def training_summary(record: object) -> str:
+    """The training record in one line, from what it contains."""
+    if not isinstance(record, Mapping):
+        return str(record)
+    steps, seen = record.get("steps"), record.get("tokens_seen")
+    seconds, results = record.get("seconds"), record.get("results")
+    measured = results if isinstance(results, Mapping) else {}
+    mean, unknown = (measured.get(f"held_out_{name}") for name in ("mean", "unknown_rate"))
+    parts = [
+        f"{steps:,} steps" if isinstance(steps, int) else "",
+        f"{seen / 1e6:,.0f} M tokens" if isinstance(seen, int) else "",
+        f"{seconds / 60:,.1f} minutes" if isinstance(seconds, int | float) else "",
+        f"on {record['hardware']}" if record.get("hardware") else "",
+        f"held-out perplexity {mean:.1f}" if isinstance(mean, int | float) else "",
+        f"{unknown:.1%} of its words unknown" if isinstance(unknown, int | float) else "",
+    ]
+    return ", ".join(part for part in parts if part) or "recorded, see --verbose"
+
+
+def files_summary(facts: Mapping[str, Any]) -> str:
+    """How many files in which format, how large, and whether their checksums match."""
+    files: Mapping[str, Mapping[str, Any]] = facts["files"]
+    total = size_text(sum(about["bytes"] for about in files.values()))
+    return f"{len(files)} ({facts['format']} format), {total}; {checksum_summary(files)}"
+
+
+def checksum_summary(files: Mapping[str, Mapping[str, Any]]) -> str:
+    """Whether the checksums match, and which files differ."""
+    if wrong := differing(files):
+        return f"checksums DIFFER: {', '.join(wrong)}"
+    if not any(about["matches"] for about in files.values()):
+        return "no checksums recorded"
+    return "checksums match"
+
+
+def differing(files: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Names of the files that do not match their recorded checksum."""
+    return [name for name, about in files.items() if about["matches"] is False]
+
+
+def show_conversion(report: ConvertReport, facts: Mapping[str, Any]) -> None:
+    """Show what was converted, and the files written."""
+    say_rows(
+        [
+            ["converted", report.source],
+            ["to", report.target],
+            ["weights", f"{report.tensors:,} tensors, {report.parameters:,} parameters"],
+            ["files", files_summary(facts)],
+        ]
+    )
+
+
+def show_models(found: Sequence[InstalledModel]) -> None:
+    """Show a table of installed models."""
+    rows = [HEADINGS, *(_model_row(model) for model in found)]
+    say_rows(rows)
+
+
+def _model_row(model: InstalledModel) -> list[str]:
+    if model.problem is not None:
+        return [model.name, *["–"] * (len(HEADINGS) - 2), f"{model.source}: {model.problem}"]
+    return [
+        model.name,
+        model.language or "–",
+        str(model.layers),
+        f"{model.width:,}",
+        "yes" if model.has_softmax else "no",
+        size_text(model.bytes) if model.bytes else "–",
+        model.licence or "–",
+        model.source,
+    ]
+
+
+def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[list[str]]:
+    """Nested settings as rows: `optimizer.learning_rate  0.0025`."""
+    for name, value in values.items():
+        if isinstance(value, Mapping) and value:
+            yield from _flat(value, f"{prefix}{name}.")
+        elif isinstance(value, list) and len(value) > 1 and all(isinstance(v, str) for v in value):
+            yield from ([f"{prefix}{name}.{i}", each] for i, each in enumerate(value))
+        else:
+            yield [f"{prefix}{name}", _text(value)]
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_text, value)) if not _is_nested(value) else _pairs(value)
+    if isinstance(value, int | float):
+        return f"{value:,}"
+    return "none" if value is None else str(value)
+
+
+def _is_nested(value: Sequence[object]) -> bool:
+    return any(isinstance(each, list | tuple) for each in value)
+
+
+def _pairs(value: Sequence[Any]) -> str:
+    """Pairs such as the CNN's filters: `1 × 32, 2 × 32`."""
+    return ", ".join(" × ".join(map(str, each)) for each in value)

@@ -1,0 +1,109 @@
+"""The places of a word in sentences, and how alike its vectors are there: see `Elmo.compare`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from relmo.text.tokenize import Sentence, Tokenizer, words_of
+from relmo.types import Vectors
+
+SHOWN_CHARACTERS = 40
+"""Characters of a sentence that are shown on each side of the word."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One occurrence of a word."""
+
+    sentence: int
+    """The number of the sentence, counted from 0."""
+    position: int
+    """The number of the word's first token in it, counted from 0."""
+    tokens: int
+    """How many tokens the word is; the tokenizer may split it."""
+    text: str
+    """The sentence; a token list is joined by spaces."""
+    start: int
+    end: int
+    """Offsets of the word: `text[start:end]`."""
+
+    def __str__(self) -> str:
+        before, after = self.text[: self.start], self.text[self.end :]
+        if len(before) > SHOWN_CHARACTERS:
+            before = "…" + before[-SHOWN_CHARACTERS:]
+        if len(after) > SHOWN_CHARACTERS:
+            after = after[:SHOWN_CHARACTERS] + "…"
+        shown = f"{before}[{self.text[self.start : self.end]}]{after}"
+        return " ".join(shown.split())
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class WordComparison:
+    """A word's places and the cosines between its vectors there; `print` shows both."""
+
+    word: str
+    places: tuple[Place, ...]
+    """In order of sentence and position: N."""
+    cosines: Vectors
+    """(N, N): row i, column j compares places i and j."""
+    compared_by: str
+    """"sense vectors", or the layer."""
+    without: tuple[int, ...]
+    """Numbers of the sentences that do not contain the word."""
+
+    def __str__(self) -> str:
+        digits = len(str(len(self.places) - 1))
+        lines = [f"{self.word!r} at {len(self.places)} places, cosines of {self.compared_by}"]
+        lines += [f"  {i:>{digits}}  {place}" for i, place in enumerate(self.places)]
+        lines.append(" " * (2 + digits) + "".join(f"{i:>7}" for i in range(len(self.places))))
+        for i, row in enumerate(self.cosines):
+            lines.append(f"  {i:>{digits}}" + "".join(f"{cosine:7.2f}" for cosine in row))
+        if self.without:
+            lines.append(f"not in sentence {', '.join(map(str, self.without))} (counted from 0)")
+        return "\n".join(lines)
+
+    __repr__ = __str__  # so that an interactive session shows it
+
+
+def find_places(
+    word: str, sentences: Sequence[Sentence], tokenizer: Tokenizer
+) -> Iterator[tuple[list[str], list[Place]]]:
+    """The words of each sentence and the places of a word in it, the word's case kept if it can be.
+
+    A sentence that has the word in another case only is searched regardless of case.
+    """
+    spellings = [[word], [token.text for token in tokenizer.tokens(word)]]
+    for number, sentence in enumerate(sentences):
+        if isinstance(sentence, str):
+            text, tokens = sentence, tokenizer.tokens(sentence)
+            words, spans = [t.text for t in tokens], [(t.start, t.end) for t in tokens]
+        else:
+            words = words_of(sentence, number, tokenizer)
+            text, spans = " ".join(words), list(_joined_spans(words))
+        folded = [each.casefold() for each in words]
+        found = (
+            _find(spelling, given)
+            for given, fold in ((words, str), (folded, str.casefold))
+            for spelling in ([fold(part) for part in each] for each in spellings)
+        )
+        starts, size = next(((at, n) for at, n in found if at), ([], 0))
+        yield (
+            words,
+            [Place(number, at, size, text, spans[at][0], spans[at + size - 1][1]) for at in starts],
+        )
+
+
+def _find(part: list[str], words: list[str]) -> tuple[list[int], int]:
+    """Where a part begins among words, and its length."""
+    size = len(part)
+    starts = range(len(words) - size + 1) if size else range(0)
+    return [at for at in starts if words[at : at + size] == part], size
+
+
+def _joined_spans(words: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Offsets of each word once they are joined by spaces."""
+    start = 0
+    for word in words:
+        yield start, start + len(word)
+        start += len(word) + 1
