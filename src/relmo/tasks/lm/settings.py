@@ -53,6 +53,9 @@ class LmSettings(Settings):
     perplexities before and after are comparable."""
     train_softmax: bool = True
     """Whether to train the softmax, too, or to keep that of the initial model."""
+    train_tokens: bool = True
+    """Whether to train the character CNN, too, or to keep that of the initial model: a word's token
+    vector is then computed once in the whole run, and a step on a CPU takes half the time."""
     spans: tuple[Count, ...] = (32, 4, 2, 1)
     """Windows after which a stream's state is reset and it restarts at a sentence; streams take
     them in turn. So the model learns single sentences and running text. Empty: never."""

@@ -192,6 +192,7 @@ class LmTask:
             bilm = build_bilm(ModelFiles(config, tensors)).requires_grad_(True)
             _copy_softmax(head, self.lexicon.words, init)
         head.requires_grad_(self.settings.train_softmax)
+        bilm.token_layer.requires_grad_(self.settings.train_tokens)
         chances = None
         if self.sampler is not None:
             chances = torch.from_numpy(np.log(self.sampler.chances)).float()
