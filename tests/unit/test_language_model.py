@@ -20,6 +20,8 @@ DOCUMENTS = [
 ]
 P = 8
 
+pytestmark = pytest.mark.filterwarnings("ignore:.* of the words are outside the vocabulary")
+
 
 @pytest.fixture(scope="module")
 def elmo() -> Elmo:

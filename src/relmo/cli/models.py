@@ -216,13 +216,31 @@ def pretrain(
 
 def _as_line(values: dict[str, Any]) -> None:
     if "corpus" in values:
-        counts = values["corpus"]
+        counts, step = values["corpus"], values["step"]
         note(
             f"{counts['train']:,} tokens to train on, {counts['held_out']:,} held out, "
             f"the vocabulary covers {values['coverage']:.2%}"
         )
+        note(
+            f"a step is {step['rows']:,} rows of {step['window']} tokens against "
+            f"{step['negatives']:,} negatives; about {step['memory'] / 1e9:.1f} GB are needed"
+        )
+        return
+    if "before" in values:
+        _say_before(values["before"])
         return
     say_line(values)
+
+
+def _say_before(scores: dict[str, float]) -> None:
+    if not scores:
+        note(
+            "no text is held out, so before and after cannot be compared: put blank lines between "
+            "documents, or hold out more (--set data.held_out=0.05)"
+        )
+        return
+    shown = (f"{name.removeprefix('held_out_')} {value:,.4g}" for name, value in scores.items())
+    note(f"held-out text before fine-tuning: {', '.join(shown)}")
 
 
 class FromStart(Enum):
@@ -265,4 +283,5 @@ def perplexity(
     split = [elmo.sentences(document) for document in shown]
     if not any(words for document in split for words in document):
         raise TextError(f"{file}: contains no words")
-    say(asdict(lm.perplexity(split, start.value)), as_json)
+    characters = sum(len(line) + 1 for document in documents for line in document)
+    say(asdict(lm.perplexity(split, start.value, characters=characters)), as_json)

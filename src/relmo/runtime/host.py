@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -28,6 +29,8 @@ from torch import Tensor
 
 Result = TypeVar("Result")
 MOST_THREADS = 8
+MEMINFO, STATUS, GROUPS = (Path("/proc", n) for n in ("meminfo", "self/status", "self/cgroup"))
+GROUP_ROOT = Path("/sys/fs/cgroup")
 PAGEMAP = "/proc/self/pagemap"
 """Linux: 64 bits about each page of this process."""
 PRESENT, SWAPPED, OF_A_FILE = (np.uint64(1 << bit) for bit in (63, 62, 61))
@@ -104,6 +107,64 @@ def trim_memory() -> None:
     libc = _libc()
     if libc is not None:
         libc.malloc_trim(0)
+
+
+def available_memory(device: torch.device) -> int | None:
+    """Bytes that this process may still take there, None if nothing tells.
+
+    On a CPU the least of what the system has left, what the process's control groups have left, and
+    what a limit on its address space leaves (`ulimit -v`).
+    """
+    if device.type == "cuda":
+        kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return int(torch.cuda.mem_get_info(device)[0]) + kept
+    found = [_numbers(MEMINFO).get("MemAvailable"), *_left_in_groups(), _left_of_addresses()]
+    return min((left for left in found if left is not None), default=None)
+
+
+def _left_in_groups() -> Iterator[int]:
+    """What the memory limits of this process's control groups leave, version 1 and 2."""
+    names = ("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes")
+    for line in _read(GROUPS).splitlines():
+        _, kinds, own = line.split(":", 2)
+        if kinds and "memory" not in kinds.split(","):
+            continue
+        root = GROUP_ROOT / "memory" if kinds else GROUP_ROOT
+        limit, usage = names[bool(kinds)]
+        own_path = root / own.lstrip("/")  # in a container the root is the process's own group
+        for place in (own_path, *own_path.parents):
+            most, used = _read(place / limit).strip(), _read(place / usage).strip()
+            if most.isdigit() and used.isdigit():
+                # Pages of files count as used, but are given up when memory is needed.
+                pages = _numbers(place / "memory.stat", scale=1)
+                yield int(most) - int(used) + pages.get("inactive_file", 0)
+            if place == root:
+                break
+
+
+def _left_of_addresses() -> int | None:
+    """What a limit on the address space leaves."""
+    try:
+        import resource  # not on Windows
+    except ImportError:
+        return None
+    most = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if most == resource.RLIM_INFINITY:
+        return None
+    return most - _numbers(STATUS).get("VmSize", 0)
+
+
+def _numbers(path: Path, scale: int = 1024) -> dict[str, int]:
+    """`name: number kB` lines of a file, in bytes; empty if it cannot be read."""
+    fields = (line.replace(":", " ").split() for line in _read(path).splitlines())
+    return {f[0]: int(f[1]) * scale for f in fields if len(f) > 1 and f[1].isdigit()}
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
 
 
 def _are_of_a_file(first: int, count: int) -> bool:

@@ -66,6 +66,11 @@ class Run:
         if problem:
             raise ConfigError(f"{self.folder} contains {problem} choose another folder")
 
+    def settings(self) -> dict[str, Any]:
+        """The settings that the checkpoints depend on; empty if there are none."""
+        path = self.checkpoints / "course.json"
+        return read_json(path) if path.is_file() else {}
+
     def check_settings(
         self,
         settings: Mapping[str, Any],

@@ -103,7 +103,7 @@ class LmModel(nn.Module):
 
     def token_vectors(self, batch: LmBatch) -> Tensor:
         """Token vectors of the batch's distinct words, (U, P), in the dtype of the arithmetic."""
-        if not self.settings.train_tokens:
+        if self.settings.train_tokens is False:
             return self.kept_vectors(batch.words)
         cnn, table = self.bilm.token_layer, self.spelling[0]
         assert isinstance(cnn, CharCnn)
@@ -113,7 +113,7 @@ class LmModel(nn.Module):
 
     @torch.no_grad()
     def kept_vectors(self, words: Tensor) -> Tensor:
-        """Token vectors (U, P) of words, shortest first, by a CNN that is not trained: each once."""
+        """Token vectors (U, P) of words by a CNN that is not trained: each is computed once."""
         table = self.spelling[0]
         if not self._vectors:
             unknown = torch.full((len(table), self.head.weight.shape[1]), float("nan"))
