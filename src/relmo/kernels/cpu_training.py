@@ -10,6 +10,7 @@ Shapes are those of `reference.paired_lstm` and of `triton_softmax.sampled_loss`
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -17,6 +18,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from relmo.kernels.reference import Clips, LstmWeights
+from relmo.kernels.threads import run_both
 
 SCORES = 1 << 22
 """Scores held at a time."""
@@ -25,26 +27,15 @@ SCORES = 1 << 22
 def paired_lstm(
     x: Tensor, h: Tensor, c: Tensor, weights: LstmWeights, clips: Clips
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Both directions of one layer, all steps: see `reference.paired_lstm`.
+    """Both directions of one layer, all steps, each in a thread: see `reference.paired_lstm`.
 
     No gradient flows through a value at its clip. Backward runs once: it overwrites its memory.
     """
-    outputs, hs, cs = [], [], []
-    for d in range(2):
-        projection = None if weights.projection is None else weights.projection[d]
-        y, last_h, last_c = _Lstm.apply(  # type: ignore[no-untyped-call]
-            x[d], h[d], c[d], weights.input[d], weights.recurrent[d], weights.bias[d], projection,
-            clips,
-        )  # fmt: skip
-        outputs.append(y)
-        hs.append(last_h)
-        cs.append(last_c)
-    return torch.stack(outputs), torch.stack(hs), torch.stack(cs)
+    outputs, last_h, last_c = _PairedLstm.apply(x, h, c, *weights, clips)  # type: ignore[no-untyped-call]
+    return outputs, last_h, last_c
 
 
-class _Lstm(torch.autograd.Function):
-    """One direction: (T, B, I), (B, P), (B, H) -> (T, B, P), and h and c after the last step."""
-
+class _PairedLstm(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any,  # noqa: ANN401 - torch has no type for it
@@ -57,29 +48,30 @@ class _Lstm(torch.autograd.Function):
         w_projection: Tensor | None,
         clips: Clips,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        T, B, width = x.shape
-        P, H = h.shape[1], c.shape[1]
-        gates = torch.addmm(bias, x.reshape(T * B, width), w_input.t()).view(T, B, 4 * H)
-        hs, cs = x.new_empty(T + 1, B, P), x.new_empty(T + 1, B, H)
-        ms = hs[1:] if w_projection is None else x.new_empty(T, B, H)  # before the projection
-        hs[0], cs[0] = h, c
-        for t in range(T):
-            gate = gates[t].addmm_(hs[t], w_recurrent.t())  # (B, 4H); becomes its activations
-            i, f, g, o = gate.chunk(4, 1)  # each (B, H)
-            gate[:, : 2 * H].sigmoid_()  # i and f
-            new = torch.mul(f, cs[t], out=cs[t + 1]).addcmul_(i, g.tanh_())
-            if clips.cell is not None:
-                new.clamp_(-clips.cell, clips.cell)
-            m = torch.tanh(new, out=ms[t]).mul_(o.sigmoid_())
-            if w_projection is not None:
-                torch.mm(m, w_projection.t(), out=hs[t + 1])
-                if clips.output is not None:
-                    hs[t + 1].clamp_(-clips.output, clips.output)
+        _, T, B, _ = x.shape
+        P, H = h.shape[2], c.shape[2]
+        gates = x.new_empty(2, T, B, 4 * H)
+        hs, cs = x.new_empty(2, T + 1, B, P), x.new_empty(2, T + 1, B, H)
+        ms = hs[:, 1:] if w_projection is None else x.new_empty(2, T, B, H)  # before the projection
+        hs[:, 0], cs[:, 0] = h, c
+
+        def read(d: int) -> None:
+            torch.addmm(bias[d], x[d].flatten(0, 1), w_input[d].t(), out=gates[d].flatten(0, 1))
+            projection = None if w_projection is None else w_projection[d].t()
+            for t in range(T):
+                gates[d, t].addmm_(hs[d, t], w_recurrent[d].t())
+                _step(gates[d, t], cs[d, t], cs[d, t + 1], ms[d, t], clips.cell)
+                if projection is not None:
+                    torch.mm(ms[d, t], projection, out=hs[d, t + 1])
+                    if clips.output is not None:
+                        hs[d, t + 1].clamp_(-clips.output, clips.output)
+
+        run_both(partial(read, 0), partial(read, 1))
         ctx.save_for_backward(x, gates, hs, cs, ms, w_input, w_recurrent, w_projection)
         ctx.clips, ctx.is_spent = clips, False
-        last_h, last_c = hs[T].clone(), cs[T].clone()
+        last_h, last_c = hs[:, T].clone(), cs[:, T].clone()
         ctx.mark_non_differentiable(last_h, last_c)
-        return hs[1:], last_h, last_c
+        return hs[:, 1:], last_h, last_c
 
     @staticmethod
     @once_differentiable
@@ -89,35 +81,45 @@ class _Lstm(torch.autograd.Function):
         ctx.is_spent = True
         x, gates, hs, cs, ms, w_input, w_recurrent, w_projection = ctx.saved_tensors
         clips = ctx.clips
-        T, B, width = x.shape
-        P, H = hs.shape[2], cs.shape[2]
-        d_hs = d_outputs.clone(memory_format=torch.contiguous_format)  # (T, B, P)
-        d_c = torch.zeros_like(cs[0])  # (B, H)
-        for t in reversed(range(T)):
-            d_h = d_hs[t]
-            if t < T - 1:
-                d_h.addmm_(gates[t + 1], w_recurrent)
-            if w_projection is None:
-                d_m = d_h
-            else:
-                if clips.output is not None:
-                    d_h.mul_(hs[t + 1].abs() < clips.output)
-                d_m = d_h @ w_projection  # (B, H)
-            _step_back(gates[t], cs[t], cs[t + 1], d_m, d_c, clips.cell)
-        flat = gates.view(T * B, 4 * H)  # now the gradients of the sums
-        d_projection = None
-        if w_projection is not None:
-            d_projection = d_hs.view(T * B, P).t() @ ms.view(T * B, H)
-        return (
-            (flat @ w_input).view_as(x) if ctx.needs_input_grad[0] else None,
-            None,
-            None,
-            flat.t() @ x.reshape(T * B, width),
-            flat.t() @ hs[:T].view(T * B, P),
-            flat.sum(0),
-            d_projection,
-            None,
-        )
+        T = x.shape[1]
+        d_hs = d_outputs.clone(memory_format=torch.contiguous_format)  # (2, T, B, P)
+        d_x = torch.empty_like(x, memory_format=torch.contiguous_format)
+        d_input, d_recurrent = torch.empty_like(w_input), torch.empty_like(w_recurrent)
+        d_bias = w_input.new_empty(w_input.shape[:2])
+        d_projection = None if w_projection is None else torch.empty_like(w_projection)
+
+        def read_back(d: int) -> None:
+            d_c = torch.zeros_like(cs[d, 0])  # (B, H)
+            for t in reversed(range(T)):
+                d_m = d_h = d_hs[d, t]  # (B, P)
+                if t < T - 1:
+                    d_h.addmm_(gates[d, t + 1], w_recurrent[d])
+                if w_projection is not None:
+                    if clips.output is not None:
+                        d_h.mul_(hs[d, t + 1].abs() < clips.output)
+                    d_m = d_h @ w_projection[d]  # (B, H)
+                _step_back(gates[d, t], cs[d, t], cs[d, t + 1], d_m, d_c, clips.cell)
+            flat = gates[d].flatten(0, 1)  # (T B, 4H), now the gradients of the sums
+            torch.mm(flat, w_input[d], out=d_x[d].flatten(0, 1))
+            torch.mm(flat.t(), x[d].flatten(0, 1), out=d_input[d])
+            torch.mm(flat.t(), hs[d, :T].flatten(0, 1), out=d_recurrent[d])
+            torch.sum(flat, 0, out=d_bias[d])
+            if d_projection is not None:
+                torch.mm(d_hs[d].flatten(0, 1).t(), ms[d].flatten(0, 1), out=d_projection[d])
+
+        run_both(partial(read_back, 0), partial(read_back, 1))
+        return d_x, None, None, d_input, d_recurrent, d_bias, d_projection, None
+
+
+def _step(gates: Tensor, c: Tensor, new_c: Tensor, m: Tensor, clip: float | None) -> None:
+    """Sums of the gates (B, 4H) -> their activations, in place; the new cell and its output."""
+    H = c.shape[1]
+    i, f, g, o = gates.chunk(4, 1)  # each (B, H)
+    gates[:, : 2 * H].sigmoid_()  # i and f
+    torch.mul(f, c, out=new_c).addcmul_(i, g.tanh_())
+    if clip is not None:
+        new_c.clamp_(-clip, clip)
+    torch.tanh(new_c, out=m).mul_(o.sigmoid_())
 
 
 def _step_back(

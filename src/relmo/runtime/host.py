@@ -1,8 +1,4 @@
-"""The host's threads and memory: two pieces of work at once, memory given back to the system.
-
-The directions of a biLM are independent, so each may have a thread of its own. That is faster than
-both threads on each small product, and robust: a product that waits for a thread which another
-program holds up would stand still.
+"""The host's threads and memory: work in parallel, memory left and given back to the system.
 
 A model's file is mapped, not read: its pages enter memory when they are touched, and packing the
 weights touches them all. Packed weights are seldom looked at again, so their pages are released;
@@ -17,7 +13,6 @@ import ctypes
 import mmap
 import os
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -27,6 +22,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from relmo.kernels.threads import pool_of
+
 Result = TypeVar("Result")
 MOST_THREADS = 8
 MEMINFO, STATUS, GROUPS = (Path("/proc", n) for n in ("meminfo", "self/status", "self/cgroup"))
@@ -34,22 +31,8 @@ GROUP_ROOT = Path("/sys/fs/cgroup")
 PAGEMAP = "/proc/self/pagemap"
 """Linux: 64 bits about each page of this process."""
 PRESENT, SWAPPED, OF_A_FILE = (np.uint64(1 << bit) for bit in (63, 62, 61))
-_pools: dict[tuple[int, int], ThreadPoolExecutor] = {}  # by process (a fork has no threads), size
 
 # ── threads ─────────────────────────────────────────────────────────────────────────────────────
-
-
-def run_both(one: Callable[[], Result], other: Callable[[], Result]) -> tuple[Result, Result]:
-    """Results of both, without gradients; one after the other where torch has a single thread."""
-    threads = torch.get_num_threads()
-    if threads == 1:
-        return _with_threads(one, 1), _with_threads(other, 1)
-    pool = pool_of(2)
-    first = pool.submit(_with_threads, one, threads // 2)
-    second = pool.submit(_with_threads, other, threads - threads // 2)
-    results = first.result(), second.result()
-    torch.set_num_threads(threads)  # new threads take the number set last, in any thread
-    return results
 
 
 def in_threads(work: Callable[[range], list[Result]], count: int) -> list[Result]:
@@ -58,13 +41,6 @@ def in_threads(work: Callable[[range], list[Result]], count: int) -> list[Result
     ends = [count * i // threads for i in range(threads + 1)]
     parts = pool_of(MOST_THREADS).map(work, map(range, ends[:-1], ends[1:]))
     return [result for part in parts for result in part]
-
-
-def pool_of(threads: int) -> ThreadPoolExecutor:
-    """This process's pool of that many threads, created on first use."""
-    key = os.getpid(), threads
-    pool = _pools.get(key)
-    return pool or _pools.setdefault(key, ThreadPoolExecutor(threads, "relmo"))
 
 
 @contextmanager
@@ -76,13 +52,6 @@ def one_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(threads)
-
-
-def _with_threads(work: Callable[[], Result], threads: int) -> Result:
-    if torch.get_num_threads() != threads:
-        torch.set_num_threads(threads)  # for this thread alone
-    with torch.no_grad(), torch.autocast("cpu", enabled=False):  # threads of the pool have neither
-        return work()
 
 
 # ── memory ──────────────────────────────────────────────────────────────────────────────────────
