@@ -216,7 +216,7 @@ def pretrain(
 
 def _as_line(values: dict[str, Any]) -> None:
     if "corpus" in values:
-        counts, step = values["corpus"], values["step"]
+        counts, step = values["corpus"], values["sizes"]
         note(
             f"{counts['train']:,} tokens to train on, {counts['held_out']:,} held out, "
             f"the vocabulary covers {values['coverage']:.2%}"

@@ -66,7 +66,8 @@ class Lexicon:
     def scripts(self) -> frozenset[str]:
         """The scripts that a fair share of the words is written in, by Unicode's names."""
         every = max(1, len(self.words) // SAMPLE)
-        counts = Counter(filter(None, map(script_of, self.words[::every])))
+        sample = (word for word in self.words[::every] if word not in SPECIAL)
+        counts = Counter(filter(None, map(script_of, sample)))
         return frozenset(s for s, n in counts.items() if n >= FAMILIAR * counts.total())
 
     def watch(self, sentences: Iterable[Words]) -> Iterator[Words]:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from relmo.config import CharCnnConfig, ElmoConfig
 from relmo.errors import ConfigError
-from relmo.language_model import MAX_ROWS, SOFTMAX_ROWS, WINDOW
+from relmo.language_model import BATCH_TOKENS, MAX_ROWS, SOFTMAX_ROWS, WINDOW
 from relmo.runtime.host import available_memory
 from relmo.tasks.lm.settings import LmSettings, PretrainRecipe, Sizes
 from relmo.tasks.lm.task import can_keep_vocabulary
@@ -134,8 +134,9 @@ def estimate(
     scored = N * V if 2 * negatives >= V else min(N * negatives, 1 << (22 if is_cpu else 27))
     losses = 2 if lm.ahead else 1
     softmax = size * (3 * scored + 4 * N * P + 4 * negatives * P)
-    spoken = MAX_ROWS["cpu" if is_cpu else "cuda"] * 2 * WINDOW * (L + 3) * P
-    scores = 3 * SOFTMAX_ROWS["cpu" if is_cpu else "cuda"] * V
+    kind = "cpu" if is_cpu else "cuda"
+    spoken = 2 * min(MAX_ROWS[kind] * WINDOW, BATCH_TOKENS) * (L + 3) * P
+    scores = 3 * SOFTMAX_ROWS[kind] * V
     return Need(
         weights=4 * (lstm + cnn + head + copies) + 12 * trained,
         corpus=len(cache.words) * (12 * config.tokens.max_characters + 150),

@@ -72,7 +72,7 @@ def pretrain(
     if world.is_main:
         coverage = cache.coverage(task.lexicon.words)
         sizes = {**recipe.lm.sizes._asdict(), "memory": round(need.total)}
-        report({"corpus": cache.meta["tokens"], "coverage": coverage, "step": sizes})
+        report({"corpus": cache.meta["tokens"], "coverage": coverage, "sizes": sizes})
     before = {} if init is None else _before(task, init, report)
     trainer = Trainer(task, training, recipe.optimizer, run, world, report)
     try:
