@@ -21,8 +21,6 @@ DOCUMENTS = [
 KOREAN = ["저는", "오늘", "은행", "에", "갔다", "."]
 P = 8
 
-pytestmark = pytest.mark.filterwarnings("ignore:.* of the words are outside the vocabulary")
-
 
 @pytest.fixture(scope="module")
 def elmo() -> Elmo:

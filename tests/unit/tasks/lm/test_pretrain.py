@@ -18,7 +18,6 @@ from relmo.weights.find import convert_model, read_model
 from relmo.weights.tensors import START_NAMES
 from tests.support.toy_lm import WORDS, Corpus, Grammar, metrics, toy_recipe
 
-pytestmark = pytest.mark.filterwarnings("ignore:.* of the words are outside the vocabulary")
 GRAMMAR = Grammar(seed=1)
 SENTENCES = [["ba", "lu", "be"], ["ku"], ["never", "seen", "é"]]
 
