@@ -164,7 +164,9 @@ def convert(
     say(asdict(report), as_json)
 
 
-Recipe = Annotated[str, typer.Option(help="Recipe: tiny, small, base, or a TOML file.")]
+Recipe = Annotated[
+    str, typer.Option(help="Recipe: tiny, small, base, tune (with --init), or a TOML file.")
+]
 Data = Annotated[list[str], typer.Option(help="Text files, folders or globs; repeatable.")]
 RunFolder = Annotated[Path, typer.Option(help="Folder of the run; the model goes to OUTPUT/model.")]
 Minutes = Annotated[

@@ -249,3 +249,8 @@ def test_where_nothing_tells_free_memory_is_not_known(tmp_path, monkeypatch):
         monkeypatch.setattr(host, name, tmp_path / "absent")
     monkeypatch.setattr(host, "_left_of_addresses", lambda: None)
     assert host.available_memory(torch.device("cpu")) is None
+
+
+def test_the_recipe_for_fine_tuning_needs_a_model_to_tune(corpus, tmp_path):
+    with pytest.raises(ConfigError, match="give one with --init"):
+        corpus.train(load_recipe("tune"), tmp_path)
