@@ -311,7 +311,7 @@ class Elmo:
         if dtype != "float32":
             check_choice("dtype", dtype, get_args(VectorDtype))
         choose = partial(choose_layers, layers=layers)
-        words = tokenized(sentences, self.tokenizer)
+        words = self._watched(sentences)
         return self.runtime.stream(words, choose, dtype, batch_tokens, batch_sentences)
 
     def sense_vectors(
@@ -331,9 +331,13 @@ class Elmo:
         if dtype != "float32":
             check_choice("dtype", dtype, get_args(VectorDtype))
         items = list(sentences)
-        words = tokenized(items, self.tokenizer)
-        stream = self.runtime.stream(words, sense_vectors, dtype, batch_tokens)
+        stream = self.runtime.stream(self._watched(items), sense_vectors, dtype, batch_tokens)
         return _collect(stream, len(items), show_progress_bar)
+
+    def _watched(self, sentences: Iterable[Sentence]) -> Iterator[list[str]]:
+        """The words of each sentence; warns, once, of a script that the model does not know."""
+        words = tokenized(sentences, self.tokenizer)
+        return words if self.lexicon is None else self.lexicon.watch(words)
 
     def read(
         self, sentences: Sequence[Sentence], state: BiLmState | None = None

@@ -6,7 +6,9 @@
 
 Perplexity, as relmo defines it: targets of the forward model are a sentence's words and its end, of
 the backward model its words and its beginning; words outside the vocabulary are scored as <UNK>.
-State is carried through a document, or starts anew with each sentence.
+State is carried through a document, or starts anew with each sentence. That makes a text with many
+unknown words look easy. `bits_per_character` does not: all bits of the text, an unknown word's
+letters included, over its characters, so models of different vocabularies can be compared.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ from relmo.runtime.runtime import FastBiLM, Runtime
 from relmo.text.batches import plan_batches
 from relmo.text.characters import BEGIN_SENTENCE, END_SENTENCE
 from relmo.text.lexicon import UNKNOWN, Lexicon
-from relmo.text.tokenize import check_sentences
+from relmo.text.tokenize import check_sentences, warn_caller
 from relmo.types import BiLmState
 
 ScoreStart = Literal["carried", "stored", "zero"]
@@ -41,14 +43,16 @@ BATCH_TOKENS = 16 * 8192
 """Padded tokens of documents scored at once."""
 SCORED_TOKENS = 4096
 """Padded tokens of sentences scored at once."""
-MAX_ROWS = 16_384
-"""Texts read side by side at most: a GPU kernel starts no more."""
-SOFTMAX_ROWS = 1024
+MAX_ROWS = {"cpu": 256, "cuda": 16_384}
+"""Texts read side by side at most: more are no faster; a GPU kernel starts no more."""
+SOFTMAX_ROWS = {"cpu": 256, "cuda": 1024}
 """Targets whose softmax is held at once."""
 WINDOW = 64
 """Tokens of each text read at once."""
 MANY_WINDOWS = 8
 """More windows than these show progress."""
+MANY_UNKNOWN = 0.05
+"""Share of unknown words above which a perplexity misleads."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +81,9 @@ class Perplexity:
     """Targets of one direction."""
     unknown_rate: float
     """Share of the words that are outside the vocabulary."""
+    bits_per_character: float
+    """Bits of the text, the letters of unknown words included, over its characters; the mean of
+    both directions. Models of different vocabularies can be compared by it."""
 
 
 class LanguageModel:
@@ -95,7 +102,7 @@ class LanguageModel:
     def score(self, sentences: Sequence[Sequence[str]]) -> list[Score]:
         """Log-probabilities of each sentence's words, from the model's start state."""
         check_sentences(sentences)
-        texts, scorer = self._numbered([[sentence] for sentence in sentences])
+        texts, scorer = self._numbered([[sentence] for sentence in self.lexicon.watch(sentences)])
         found: dict[int, Score] = {}
         lengths = [len(text) for text in texts]
         for batch in plan_batches(lengths, SCORED_TOKENS):
@@ -106,19 +113,31 @@ class LanguageModel:
         return [found[i] for i in range(len(texts))]
 
     def perplexity(
-        self, documents: Iterable[Sequence[Sequence[str]]], start: ScoreStart = "carried"
+        self,
+        documents: Iterable[Sequence[Sequence[str]]],
+        start: ScoreStart = "carried",
+        *,
+        characters: int | None = None,
     ) -> Perplexity:
         """Perplexity of documents, each a list of sentences, each a list of words.
 
         Empty sentences are skipped, and so are boundary markers among the words.
+
+        Args:
+            documents: what is scored.
+            start: state is carried through a document, or each sentence starts anew.
+            characters: of the text that the words come from, spaces and line ends included; by
+                default the words' letters and one more per word, as if one space followed each.
         """
         check_choice("start", start, get_args(ScoreStart))
         if start == "stored" and not self.bilm.config.has_start_state:
             raise ConfigError("this model has no stored start state; choose 'zero' or 'carried'")
-        texts, scorer = self._numbered(map(_without_boundaries, documents))
+        texts, scorer = self._numbered(map(self._scored, documents))
         if not any(map(len, texts)):
             raise TextError("the text contains no words to score")
-        return scorer.perplexity(texts, start)
+        found = scorer.perplexity(texts, start, characters)
+        warn_of_unknown(found.unknown_rate)
+        return found
 
     @torch.no_grad()
     def substitutes(
@@ -131,6 +150,7 @@ class LanguageModel:
         the last, by the word's rank, keeps words that are merely frequent from being counted twice.
         """
         check_words(sentence)
+        self.lexicon.check_script(sentence)
         if k < 1:
             raise ConfigError(f"k must be an integer ≥ 1, got {k}")
         if not 0 <= position < len(sentence):
@@ -175,9 +195,45 @@ class LanguageModel:
             self.runtime.fast,
             self.head,
             lambda ids: self.runtime.memo.vectors([words[i] for i in ids]),
-            lambda ids: rows[ids],
+            rows,
+            WordSizes(words, rows, self.lexicon),
         )
         return texts, scorer
+
+    def _scored(self, document: Sequence[Sequence[str]]) -> list[Sequence[str]]:
+        """A document as the tokenized corpus of a training run holds it."""
+        sentences: list[Sequence[str]] = []
+        for sentence in self.lexicon.watch(document):
+            check_words(sentence)
+            if words := [word for word in sentence if word not in (BEGIN_SENTENCE, END_SENTENCE)]:
+                sentences.append(words)
+        return sentences
+
+
+class WordSizes:
+    """What words outside a vocabulary cost, and how many characters words have.
+
+    Args:
+        words: by id.
+        rows: (words,) of the softmax.
+        lexicon: the vocabulary.
+    """
+
+    def __init__(self, words: Sequence[str], rows: TokenIds, lexicon: Lexicon) -> None:
+        self.words, self.rows, self.lexicon = words, rows, lexicon
+        [self.unknown] = lexicon.rows([UNKNOWN])
+
+    def of(self, ids: TokenIds) -> tuple[int, float, int]:
+        """Unknown words, bits of their letters, and characters of all, of words without boundaries.
+
+        A word has one character more than letters: the space after it.
+        """
+        distinct, times = np.unique(ids, return_counts=True)
+        characters = sum(n * (1 + len(self.words[i])) for i, n in zip(distinct, times, strict=True))
+        is_unknown = self.rows[distinct] == self.unknown
+        pairs = zip(distinct[is_unknown], times[is_unknown], strict=True)
+        bits = sum(n * self.lexicon.letters.bits(self.words[i]) for i, n in pairs)
+        return int(times[is_unknown].sum()), float(bits), int(characters)
 
 
 class Scorer:
@@ -187,7 +243,8 @@ class Scorer:
         bilm: the model.
         head: its softmax.
         token_vectors: ids of distinct words -> (U, P), on the model's device.
-        target_of: ids -> rows of the softmax.
+        rows: (words,) of the softmax, by id.
+        sizes: of the words.
     """
 
     def __init__(
@@ -195,34 +252,40 @@ class Scorer:
         bilm: FastBiLM,
         head: LmHead,
         token_vectors: Callable[[TokenIds], Tensor],
-        target_of: Callable[[TokenIds], TokenIds],
+        rows: TokenIds,
+        sizes: WordSizes,
     ) -> None:
         self.fast, self.head = bilm, head
-        self.token_vectors, self.target_of = token_vectors, target_of
+        self.token_vectors, self.rows, self.sizes = token_vectors, rows, sizes
+        kind = "cuda" if head.weight.is_cuda else "cpu"
+        self.max_rows, self.softmax_rows = MAX_ROWS[kind], SOFTMAX_ROWS[kind]
 
     def perplexity(
-        self, documents: Iterable[TokenIds], start: ScoreStart = "carried"
+        self,
+        documents: Iterable[TokenIds],
+        start: ScoreStart = "carried",
+        characters: int | None = None,
     ) -> Perplexity:
-        """Perplexity of documents; state as `start` says."""
+        """Perplexity of documents; state as `start` says; characters as in `LanguageModel`."""
         texts = list(documents)
         if start != "carried":
             texts = [sentence for document in texts for sentence in sentences_of(document)]
-        totals, count, words, unknown = np.zeros(2), 0, 0, 0
-        for batch in _batches(texts):
+        totals, count = np.zeros(2), 0
+        for batch in _batches(texts, self.max_rows):
             losses, counts = self.losses(batch, start)
             totals += (losses * counts).sum((1, 2))
             count += int(counts[0].sum())
-        for text in texts:
-            inner = text[text > 1]
-            words += len(inner)
-            unknown += int((self.target_of(inner) == self.target_of(np.array([2]))[0]).sum())
+        words = np.concatenate([text[text > 1] for text in texts])
+        unknown, letter_bits, letters = self.sizes.of(words)
+        bits = float(totals.mean()) / np.log(2) + letter_bits
         forward, backward = np.exp(totals / max(count, 1))
         return Perplexity(
             forward=float(forward),
             backward=float(backward),
             mean=float(forward + backward) / 2,
             tokens=count,
-            unknown_rate=unknown / max(words, 1),
+            unknown_rate=unknown / max(len(words), 1),
+            bits_per_character=bits / max(letters if characters is None else characters, 1),
         )
 
     @torch.no_grad()
@@ -240,7 +303,7 @@ class Scorer:
             tokens[0, : len(text), b], tokens[1, : len(text), b] = text, text[::-1]
             is_token[:, : len(text), b] = True
         targets = tokens[:, 1:]
-        counts = is_token[:, 1:] & np.stack([targets[0] != 0, targets[1] != 1])
+        counts = is_token[:, 1:] & targets_that_count(targets)
         lengths = np.array([len(text) - 1 for text in texts])  # (B,): inputs of each
         state = self.fast.bilm.start_state(B, None if start == "carried" else start)
         found = np.zeros(targets.shape)
@@ -272,7 +335,7 @@ class Scorer:
         is_target = counts[:, step, text]  # (2, S)
         chosen = zip(outputs[-1], is_target, strict=True)
         hidden = torch.cat([top[to_device(mask, top.device)] for top, mask in chosen])  # (N, P)
-        wanted = self.target_of(targets[:, step, text][is_target])  # (N,)
+        wanted = self.rows[targets[:, step, text][is_target]]  # (N,)
         losses = np.zeros(is_target.shape)  # (2, S)
         losses[is_target] = self._losses(hidden, wanted)
         found = np.zeros(targets.shape)
@@ -282,7 +345,8 @@ class Scorer:
     def _losses(self, hidden: Tensor, targets: TokenIds) -> NDArray[np.float64]:
         """-log p of the targets (N,) given (N, P), a bounded number at a time."""
         rows = to_device(targets, hidden.device)
-        parts = torch.split(hidden.float(), SOFTMAX_ROWS), torch.split(rows, SOFTMAX_ROWS)
+        most = self.softmax_rows
+        parts = torch.split(hidden.float(), most), torch.split(rows, most)
         pairs = zip(*parts, strict=True)
         return np.concatenate([self.head.losses(*pair).double().cpu().numpy() for pair in pairs])
 
@@ -300,20 +364,27 @@ def check_words(sentence: Sequence[str]) -> None:
         raise TextError(f"expected a list of words, got the string {sentence[:40]!r}; split it")
 
 
-def _batches(texts: Sequence[TokenIds]) -> Iterator[list[TokenIds]]:
+def targets_that_count(targets: TokenIds) -> NDArray[np.bool_]:
+    """Which of (2, T, B) targets count, forward and backward: all but what is always there.
+
+    That is `<S>` after `</S>` forward, and `</S>` after `<S>` backward.
+    """
+    return np.stack([targets[0] != 0, targets[1] != 1])
+
+
+def warn_of_unknown(rate: float) -> None:
+    """Warn if a perplexity flatters the model, as many words are scored as merely unknown."""
+    if rate > MANY_UNKNOWN:
+        warn_caller(
+            f"{rate:.1%} of the words are outside the vocabulary and scored as {UNKNOWN}: this "
+            f"perplexity is not comparable with others; compare bits_per_character"
+        )
+
+
+def _batches(texts: Sequence[TokenIds], max_rows: int) -> Iterator[list[TokenIds]]:
     """Texts of like length together, a bounded number of tokens in all."""
     ordered = sorted((text for text in texts if len(text) > 1), key=len)
     while ordered:
-        room = max(1, min(MAX_ROWS, BATCH_TOKENS // len(ordered[-1])))
+        room = max(1, min(max_rows, BATCH_TOKENS // len(ordered[-1])))
         ordered, batch = ordered[:-room], ordered[-room:]
         yield batch
-
-
-def _without_boundaries(document: Sequence[Sequence[str]]) -> list[Sequence[str]]:
-    """A document as the tokenized corpus of a training run holds it."""
-    sentences: list[Sequence[str]] = []
-    for sentence in document:
-        check_words(sentence)
-        if words := [word for word in sentence if word not in (BEGIN_SENTENCE, END_SENTENCE)]:
-            sentences.append(words)
-    return sentences

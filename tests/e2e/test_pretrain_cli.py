@@ -3,6 +3,7 @@
 import gzip
 import json
 import lzma
+import math
 import os
 import random
 import shlex
@@ -293,11 +294,15 @@ def test_perplexity_reports_what_design_says(run, model, data):
     found = run("perplexity", data, "--model", model, "--json")
     assert found.returncode == 0, found.stderr
     report = json.loads(found.stdout)
-    assert set(report) == {"forward", "backward", "mean", "tokens", "unknown_rate"}
+    names = {"forward", "backward", "mean", "tokens", "unknown_rate", "bits_per_character"}
+    assert set(report) == names
     assert report["mean"] == pytest.approx((report["forward"] + report["backward"]) / 2)
     sentences = toy_text().count(".")
     assert report["tokens"] == 6 * sentences + sentences  # six words and the sentence's end
     assert report["unknown_rate"] == 0
+    bits = report["tokens"] * (math.log2(report["forward"]) + math.log2(report["backward"])) / 2
+    characters = len(data.read_text()) - data.read_text().count("\n\n")  # without blank lines
+    assert report["bits_per_character"] == pytest.approx(bits / characters)
     assert found.stderr == b""
 
 
@@ -331,10 +336,12 @@ def test_a_blank_line_ends_a_document(run, model, tmp_path):
     assert mean("two", "--start", "zero") == mean("one", "--start", "zero")
 
 
+@pytest.mark.filterwarnings("default:.* are outside the vocabulary")
 def test_words_outside_the_vocabulary_are_counted(run, model, tmp_path):
     (tmp_path / "text").write_text("The wombat sees a cat.\n")
     found = run("perplexity", tmp_path / "text", "--model", model, "--json")
     assert json.loads(found.stdout)["unknown_rate"] == pytest.approx(1 / 6)
+    assert b"relmo: 16.7% of the words are outside the vocabulary" in found.stderr
 
 
 def test_a_report_for_people_is_lines_of_names_and_values(run, model, data):

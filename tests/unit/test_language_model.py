@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from relmo import Elmo, language_model
-from relmo.errors import ConfigError, TextError
+from relmo.errors import ConfigError, TextError, TextWarning
 from relmo.nn.bilm import BiLM, initialize
 from relmo.text.lexicon import Lexicon
 from tests.conftest import tiny_config
@@ -18,6 +18,7 @@ DOCUMENTS = [
     [["the", "bank", "raised", "rates", "."], ["we", "Sat"]],
     [["river"], ["the", "unheard-of", "river", "sat", "."], ["😀"]],
 ]
+KOREAN = ["저는", "오늘", "은행", "에", "갔다", "."]
 P = 8
 
 
@@ -137,6 +138,63 @@ def test_perplexity_is_this_by_hand(elmo, start):
     assert found.backward == pytest.approx(backward, rel=1e-5)
     assert found.mean == pytest.approx((forward + backward) / 2, rel=1e-5)
     assert found.unknown_rate == pytest.approx(3 / 14)  # Sat, unheard-of, 😀
+
+
+def test_bits_per_character_are_these_by_hand(elmo):
+    found = elmo.lm.perplexity(DOCUMENTS)
+    totals = sum(totals_by_hand(elmo, document, "carried") for document in DOCUMENTS)
+    letters = sum(elmo.lexicon.letters.bits(word) for word in ("Sat", "unheard-of", "😀"))
+    bits = totals.mean() / np.log(2) + letters
+    characters = sum(len(w) + 1 for d in DOCUMENTS for sentence in d for w in sentence)
+    assert found.bits_per_character == pytest.approx(bits / characters, rel=1e-5)
+    text = "\n".join(" ".join(sentence) for d in DOCUMENTS for sentence in d) + "\n"
+    given = elmo.lm.perplexity(DOCUMENTS, characters=2 * len(text))
+    assert given.bits_per_character == pytest.approx(found.bits_per_character / 2)
+
+
+def test_unknown_words_lower_perplexity_but_not_bits_per_character(elmo):
+    """A model that knows fewer words scores more of them as <UNK>, and spells them."""
+    head = elmo.lm.head
+    rows = elmo.lexicon.rows(["<UNK>"])
+    few = [i for i, word in enumerate(WORDS) if word not in ("raised", "rates")]
+    with torch.no_grad():
+        weight, bias = head.weight[few].clone(), head.bias[few].clone()
+        bias[few.index(int(rows[0]))] += 5.0  # it is often right with <UNK>
+    lexicon = Lexicon([WORDS[i] for i in few])
+    smaller = Elmo(elmo.bilm, lexicon, lambda: {"weight": weight, "bias": bias})
+    text = [[["raised", "rates", "raised", "."]]]
+    whole, part = elmo.lm.perplexity(text), smaller.lm.perplexity(text)
+    assert part.mean < whole.mean
+    assert part.bits_per_character > whole.bits_per_character
+
+
+@pytest.mark.parametrize(("unknown", "warns"), [(1, False), (2, True)])
+@pytest.mark.filterwarnings("error")
+def test_above_5_percent_unknown_words_a_warning_says_what_to_compare(elmo, unknown, warns):
+    text = [[["bank"] * (20 - unknown) + ["x"] * unknown]]
+    if not warns:
+        assert elmo.lm.perplexity(text).unknown_rate == 0.05
+        return
+    with pytest.warns(TextWarning, match=r"10.0% of .* not comparable .* bits_per_character"):
+        elmo.lm.perplexity(text)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda elmo: elmo.lm.score([KOREAN]),
+        lambda elmo: elmo.lm.substitutes(KOREAN, 1),
+        lambda elmo: elmo.lm.perplexity([[KOREAN]]),
+        lambda elmo: elmo.embed([KOREAN]),
+        lambda elmo: elmo.sense_vectors([KOREAN]),
+        lambda elmo: elmo.encode(" ".join(KOREAN)),
+    ],
+)
+def test_text_in_a_script_that_the_model_does_not_know_is_told_once(elmo, call):
+    fresh = Elmo(elmo.bilm, Lexicon(WORDS), elmo._lm_head)
+    with pytest.warns(TextWarning, match="in Hangul script"):
+        call(fresh)
+    fresh.embed([KOREAN])  # another warning would be an error
 
 
 def test_starts_differ_and_each_direction_carries_its_own_state(elmo):

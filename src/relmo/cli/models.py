@@ -224,7 +224,9 @@ def convert(
         show_conversion(report, describe_folder(target))
 
 
-Recipe = Annotated[str, typer.Option(help="Recipe: tiny, small, base, or a TOML file.")]
+Recipe = Annotated[
+    str, typer.Option(help="Recipe: tiny, small, base, tune (with --init), or a TOML file.")
+]
 Data = Annotated[list[str], typer.Option(help="Text files, folders or globs; repeatable.")]
 RunFolder = Annotated[Path, typer.Option(help="Folder of the run; the model goes to OUTPUT/model.")]
 Minutes = Annotated[
@@ -275,13 +277,31 @@ def pretrain(
 
 def _as_line(values: dict[str, Any]) -> None:
     if "corpus" in values:
-        counts = values["corpus"]
+        counts, step = values["corpus"], values["sizes"]
         note(
             f"{counts['train']:,} tokens to train on, {counts['held_out']:,} held out, "
             f"the vocabulary covers {values['coverage']:.2%}"
         )
+        note(
+            f"a step is {step['rows']:,} rows of {step['window']} tokens against "
+            f"{step['negatives']:,} negatives; about {step['memory'] / 1e9:.1f} GB are needed"
+        )
+        return
+    if "before" in values:
+        _say_before(values["before"])
         return
     say_line(values)
+
+
+def _say_before(scores: dict[str, float]) -> None:
+    if not scores:
+        note(
+            "no text is held out, so before and after cannot be compared: put blank lines between "
+            "documents, or hold out more (--set data.held_out=0.05)"
+        )
+        return
+    shown = (f"{name.removeprefix('held_out_')} {value:,.4g}" for name, value in scores.items())
+    note(f"held-out text before fine-tuning: {', '.join(shown)}")
 
 
 class FromStart(Enum):
@@ -328,5 +348,6 @@ def perplexity(
         if not any(words for document in split for words in document):
             raise TextError(f"{file}: contains no words")
         with working("scoring the text"):
-            found = lm.perplexity(split, start.value)
+            characters = sum(len(line) + 1 for document in documents for line in document)
+            found = lm.perplexity(split, start.value, characters=characters)
     say(asdict(found), as_json)

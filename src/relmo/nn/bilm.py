@@ -24,8 +24,8 @@ from torch import Tensor, nn
 
 from relmo.config import CharCnnConfig, ElmoConfig, LstmConfig, Start
 from relmo.errors import ConfigError
-from relmo.kernels import reference
-from relmo.kernels.device import has_triton, to_device
+from relmo.kernels import cpu_training, reference
+from relmo.kernels.device import has_triton, to_device, uses_fast_kernels
 from relmo.kernels.packing import Packing, join_directions, pack
 from relmo.nn import token_layers
 from relmo.types import Batch, BiLmState, Layers, LstmState
@@ -254,6 +254,8 @@ def read_windows(
         from relmo.kernels import triton_lstm
 
         paired_lstm = triton_lstm.paired_lstm
+    elif x.device.type == "cpu" and uses_fast_kernels():
+        paired_lstm = cpu_training.paired_lstm
 
     def layer(depth: int, x: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         weights = stack_weights(forward_lstm.layer(depth), backward_lstm.layer(depth), x.dtype)

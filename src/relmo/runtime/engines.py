@@ -19,6 +19,7 @@ from relmo.kernels.cpu_products import Precision, Product, make_product
 from relmo.kernels.device import to_device
 from relmo.kernels.packing import Packing, StepRows, plan_step_rows
 from relmo.kernels.reference import Clips
+from relmo.kernels.threads import run_both
 from relmo.nn.bilm import (
     BiLM,
     LstmStack,
@@ -29,7 +30,7 @@ from relmo.nn.bilm import (
     stack_weights,
 )
 from relmo.nn.token_layers import CharCnn, Highway, Linear
-from relmo.runtime.host import one_thread, release_pages, run_both, trim_memory
+from relmo.runtime.host import one_thread, release_pages, trim_memory
 from relmo.types import BiLmState, LstmState
 
 LARGE = 16 * 2**20

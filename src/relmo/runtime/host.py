@@ -1,8 +1,4 @@
-"""The host's threads and memory: two pieces of work at once, memory given back to the system.
-
-The directions of a biLM are independent, so each may have a thread of its own. That is faster than
-both threads on each small product, and robust: a product that waits for a thread which another
-program holds up would stand still.
+"""The host's threads and memory: work in parallel, memory left and given back to the system.
 
 A model's file is mapped, not read: its pages enter memory when they are touched, and packing the
 weights touches them all. Packed weights are seldom looked at again, so their pages are released;
@@ -17,36 +13,26 @@ import ctypes
 import mmap
 import os
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from relmo.kernels.threads import pool_of
+
 Result = TypeVar("Result")
 MOST_THREADS = 8
+MEMINFO, STATUS, GROUPS = (Path("/proc", n) for n in ("meminfo", "self/status", "self/cgroup"))
+GROUP_ROOT = Path("/sys/fs/cgroup")
 PAGEMAP = "/proc/self/pagemap"
 """Linux: 64 bits about each page of this process."""
 PRESENT, SWAPPED, OF_A_FILE = (np.uint64(1 << bit) for bit in (63, 62, 61))
-_pools: dict[tuple[int, int], ThreadPoolExecutor] = {}  # by process (a fork has no threads), size
 
 # ── threads ─────────────────────────────────────────────────────────────────────────────────────
-
-
-def run_both(one: Callable[[], Result], other: Callable[[], Result]) -> tuple[Result, Result]:
-    """Results of both, without gradients; one after the other where torch has a single thread."""
-    threads = torch.get_num_threads()
-    if threads == 1:
-        return _with_threads(one, 1), _with_threads(other, 1)
-    pool = pool_of(2)
-    first = pool.submit(_with_threads, one, threads // 2)
-    second = pool.submit(_with_threads, other, threads - threads // 2)
-    results = first.result(), second.result()
-    torch.set_num_threads(threads)  # new threads take the number set last, in any thread
-    return results
 
 
 def in_threads(work: Callable[[range], list[Result]], count: int) -> list[Result]:
@@ -55,13 +41,6 @@ def in_threads(work: Callable[[range], list[Result]], count: int) -> list[Result
     ends = [count * i // threads for i in range(threads + 1)]
     parts = pool_of(MOST_THREADS).map(work, map(range, ends[:-1], ends[1:]))
     return [result for part in parts for result in part]
-
-
-def pool_of(threads: int) -> ThreadPoolExecutor:
-    """This process's pool of that many threads, created on first use."""
-    key = os.getpid(), threads
-    pool = _pools.get(key)
-    return pool or _pools.setdefault(key, ThreadPoolExecutor(threads, "relmo"))
 
 
 @contextmanager
@@ -73,13 +52,6 @@ def one_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(threads)
-
-
-def _with_threads(work: Callable[[], Result], threads: int) -> Result:
-    if torch.get_num_threads() != threads:
-        torch.set_num_threads(threads)  # for this thread alone
-    with torch.no_grad(), torch.autocast("cpu", enabled=False):  # threads of the pool have neither
-        return work()
 
 
 # ── memory ──────────────────────────────────────────────────────────────────────────────────────
@@ -104,6 +76,64 @@ def trim_memory() -> None:
     libc = _libc()
     if libc is not None:
         libc.malloc_trim(0)
+
+
+def available_memory(device: torch.device) -> int | None:
+    """Bytes that this process may still take there, None if nothing tells.
+
+    On a CPU the least of what the system has left, what the process's control groups have left, and
+    what a limit on its address space leaves (`ulimit -v`).
+    """
+    if device.type == "cuda":
+        kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return int(torch.cuda.mem_get_info(device)[0]) + kept
+    found = [_numbers(MEMINFO).get("MemAvailable"), *_left_in_groups(), _left_of_addresses()]
+    return min((left for left in found if left is not None), default=None)
+
+
+def _left_in_groups() -> Iterator[int]:
+    """What the memory limits of this process's control groups leave, version 1 and 2."""
+    names = ("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes")
+    for line in _read(GROUPS).splitlines():
+        _, kinds, own = line.split(":", 2)
+        if kinds and "memory" not in kinds.split(","):
+            continue
+        root = GROUP_ROOT / "memory" if kinds else GROUP_ROOT
+        limit, usage = names[bool(kinds)]
+        own_path = root / own.lstrip("/")  # in a container the root is the process's own group
+        for place in (own_path, *own_path.parents):
+            most, used = _read(place / limit).strip(), _read(place / usage).strip()
+            if most.isdigit() and used.isdigit():
+                # Pages of files count as used, but are given up when memory is needed.
+                pages = _numbers(place / "memory.stat", scale=1)
+                yield int(most) - int(used) + pages.get("inactive_file", 0)
+            if place == root:
+                break
+
+
+def _left_of_addresses() -> int | None:
+    """What a limit on the address space leaves."""
+    try:
+        import resource  # not on Windows
+    except ImportError:
+        return None
+    most = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if most == resource.RLIM_INFINITY:
+        return None
+    return most - _numbers(STATUS).get("VmSize", 0)
+
+
+def _numbers(path: Path, scale: int = 1024) -> dict[str, int]:
+    """`name: number kB` lines of a file, in bytes; empty if it cannot be read."""
+    fields = (line.replace(":", " ").split() for line in _read(path).splitlines())
+    return {f[0]: int(f[1]) * scale for f in fields if len(f) > 1 and f[1].isdigit()}
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
 
 
 def _are_of_a_file(first: int, count: int) -> bool:

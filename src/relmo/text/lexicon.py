@@ -5,8 +5,13 @@ The file is vocab.txt: one word per line, in row order, with `<S>`, `</S>` and `
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from itertools import islice
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,10 +19,20 @@ from numpy.typing import NDArray
 from relmo.errors import TextError
 from relmo.files import read_limited
 from relmo.text.characters import BEGIN_SENTENCE, END_SENTENCE
+from relmo.text.letters import LetterModel
+from relmo.text.tokenize import warn_caller
 
+Words = TypeVar("Words", bound=Sequence[str])
 UNKNOWN = "<UNK>"
 MAX_BYTES = 256 * 2**20
 """Maximum size of a vocab.txt that is read; a million words take about 8 MB."""
+SPECIAL = (BEGIN_SENTENCE, END_SENTENCE, UNKNOWN)
+SAMPLE = 5000
+"""Words of the vocabulary by which its scripts are found."""
+FAMILIAR = 0.02
+"""Share of the vocabulary's words in a script from which on the model knows the script."""
+WATCHED = 32
+"""Sentences of a call, and words of a sentence, whose scripts are looked at."""
 
 
 class Lexicon:
@@ -29,7 +44,8 @@ class Lexicon:
         if len(self._row_of) != len(self.words):
             twice = next(w for row, w in enumerate(self.words) if self._row_of[w] != row)
             raise TextError(f"the vocabulary contains {twice!r} twice; remove one of them")
-        for needed in (BEGIN_SENTENCE, END_SENTENCE, UNKNOWN):
+        self._has_warned = False
+        for needed in SPECIAL:
             if needed not in self._row_of:
                 raise TextError(f"the vocabulary lacks {needed!r}; add it at its row")
 
@@ -43,6 +59,41 @@ class Lexicon:
         """The row of each word, (U,)."""
         unknown = self._row_of[UNKNOWN]
         return np.array([self._row_of.get(word, unknown) for word in words], dtype=np.int64)
+
+    @cached_property
+    def letters(self) -> LetterModel:
+        """A letter model of the words, for what stands outside the list."""
+        return LetterModel(word for word in self.words if word not in SPECIAL)
+
+    @cached_property
+    def scripts(self) -> frozenset[str]:
+        """The scripts that a fair share of the words is written in, by Unicode's names."""
+        every = max(1, len(self.words) // SAMPLE)
+        sample = (word for word in self.words[::every] if word not in SPECIAL)
+        counts = Counter(filter(None, map(script_of, sample)))
+        return frozenset(s for s, n in counts.items() if n >= FAMILIAR * counts.total())
+
+    def watch(self, sentences: Iterable[Words]) -> Iterator[Words]:
+        """The same sentences; the first ones of a call are looked at by `check_script`."""
+        rest = iter(sentences)
+        for sentence in () if self._has_warned else islice(rest, WATCHED):
+            self.check_script(sentence)
+            yield sentence
+        yield from rest
+
+    def check_script(self, sentence: Sequence[str]) -> None:
+        """Warn, once, if most words are in a script that the list hardly contains."""
+        found = Counter(filter(None, map(script_of, sentence[:WATCHED])))
+        if self._has_warned or not self.scripts or not found:
+            return
+        strange, count = max(found.items(), key=lambda item: (item[0] not in self.scripts, item[1]))
+        if strange not in self.scripts and 2 * count > found.total():
+            self._has_warned = True
+            own = ", ".join(sorted(self.scripts))
+            warn_caller(
+                f"the text is in {strange} script, the words that this model knows are in {own}: "
+                f"its vectors, scores and perplexity mean little here; use a model of this language"
+            )
 
     @classmethod
     def read(cls, path: Path, max_words: int | None = None) -> Lexicon:
@@ -70,3 +121,11 @@ class Lexicon:
     def write(self, path: Path) -> None:
         """Write vocab.txt."""
         path.write_text("".join(f"{word}\n" for word in self.words), encoding="utf-8", newline="\n")
+
+
+def script_of(word: str) -> str:
+    """The script of a word's first letter by Unicode's name of it; empty if there is no letter."""
+    letter = next(filter(str.isalpha, word), "")
+    if letter.isascii():
+        return letter and "Latin"
+    return unicodedata.name(letter, "").partition(" ")[0].capitalize()

@@ -182,14 +182,14 @@ def words_of(sentence: Sentence, number: int, tokenizer: Tokenizer) -> list[str]
         ) from None
     spaced = next((word for word in words if word.split() != [word] and word), None)
     if spaced is not None:
-        _warn(
+        warn_caller(
             f"sentence {number}: {spaced!r} contains a space and is embedded as one token; pass "
             f"the text as a string to have it tokenized, or split it yourself"
         )
     return words
 
 
-def _warn(message: str) -> None:
+def warn_caller(message: str) -> None:
     """Warn with the location of the first caller outside the library, who passed the text."""
     library = str(Path(__file__).parents[1])
     level, frame = 1, sys._getframe()

@@ -72,8 +72,7 @@ def make_optimizer(model: nn.Module, settings: OptimSettings) -> torch.optim.Opt
     if settings.optimizer == "adagrad":
         return torch.optim.Adagrad(sets, rate, initial_accumulator_value=1.0)
     kind = Muon if settings.optimizer == "muon" else torch.optim.AdamW
-    on_gpu = all(p.is_cuda for p in trained)
-    return kind(sets, rate, betas=(0.9, settings.beta2), fused=on_gpu)
+    return kind(sets, rate, betas=(0.9, settings.beta2), fused=True)
 
 
 def trained_parameters(model: nn.Module) -> list[nn.Parameter]:

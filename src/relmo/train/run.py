@@ -111,6 +111,11 @@ class Run:
                 f"killed before its first checkpoint; start it without --resume"
             )
 
+    def settings(self) -> dict[str, Any]:
+        """The settings that the checkpoints depend on; empty if there are none."""
+        path = self.checkpoints / "course.json"
+        return read_json(path) if path.is_file() else {}
+
     def check_settings(
         self,
         settings: Mapping[str, Any],

@@ -2,8 +2,8 @@
 
 import pytest
 
-from relmo.errors import TextError
-from relmo.text.lexicon import Lexicon
+from relmo.errors import TextError, TextWarning
+from relmo.text.lexicon import Lexicon, script_of
 
 WORDS = ["</S>", "<S>", "<UNK>", "the", "bank"]
 
@@ -38,3 +38,46 @@ def test_a_list_that_is_not_utf8_is_refused(tmp_path):
     (tmp_path / "vocab.txt").write_bytes(b"<S>\n\xff\n")
     with pytest.raises(TextError, match="not UTF-8 at byte 4"):
         Lexicon.read(tmp_path / "vocab.txt")
+
+
+# ── scripts ─────────────────────────────────────────────────────────────────────────────────
+
+KOREAN = ["저는", "오늘", "은행", "에", "갔다", "."]
+ENGLISH = ["We", "went", "to", "the", "bank", "."]
+
+
+@pytest.mark.parametrize(
+    ("word", "script"),
+    [
+        ("bank", "Latin"), ("«élan", "Latin"), ("은행", "Hangul"), ("банк", "Cyrillic"),
+        ("銀行", "Cjk"), ("3.5", ""), ("", ""), ("😀", ""), ("\ud800", ""),
+    ],
+)  # fmt: skip
+def test_a_word_is_in_the_script_of_its_first_letter(word, script):
+    assert script_of(word) == script
+
+
+def test_text_in_a_script_that_the_words_are_not_in_is_told_once():
+    lexicon = Lexicon(WORDS)
+    told = r"in Hangul script, .* this model knows are in Latin"
+    with pytest.warns(TextWarning, match=told) as said:
+        found = list(lexicon.watch([KOREAN, ENGLISH, KOREAN]))
+    assert found == [KOREAN, ENGLISH, KOREAN]
+    assert len(said) == 1
+    lexicon.check_script(KOREAN)  # another warning would be an error
+
+
+@pytest.mark.parametrize(
+    "sentence", [ENGLISH, [], ["."], ["the", "은행", "bank"], ["3", "4"], ["<S>", "banque"]]
+)
+def test_text_in_its_own_script_is_not_told(sentence):
+    Lexicon(WORDS).check_script(sentence)  # a warning would be an error
+
+
+def test_a_list_without_letters_knows_no_script_and_says_nothing():
+    Lexicon(["<S>", "</S>", "<UNK>", "."]).check_script(KOREAN)
+
+
+def test_a_few_foreign_words_do_not_make_a_script_known():
+    lexicon = Lexicon([*WORDS, *(f"w{n}" for n in range(500)), "은행", "한국"])
+    assert lexicon.scripts == {"Latin"}

@@ -17,8 +17,8 @@ from torch import Tensor
 
 from relmo.config import CharCnnConfig, ElmoConfig, LstmConfig, TokenConfig
 from relmo.kernels.cpu_products import Precision, has_bfloat16, make_product
+from relmo.kernels.threads import run_both
 from relmo.lab.bench.timing import SpeedSeries, timed
-from relmo.runtime.host import run_both
 
 Work = Callable[[], object]
 WEIGHT_BYTES: dict[Precision, int] = {"float32": 4, "bfloat16": 2, "int8": 1}

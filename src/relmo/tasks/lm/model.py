@@ -11,7 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from relmo.kernels.device import has_triton
+from relmo.kernels import cpu_training
+from relmo.kernels.device import has_triton, uses_fast_kernels
 from relmo.nn.bilm import BiLM, LstmStack, read_windows
 from relmo.nn.lm_head import LmHead, Sample, log_uniform
 from relmo.nn.token_layers import CharCnn
@@ -20,6 +21,8 @@ from relmo.tasks.lm.settings import LmSettings
 from relmo.types import BiLmState, LstmState
 
 ALIGNMENT = 128
+WORDS_AT_ONCE = 512
+"""Words whose vectors are computed at a time where they are kept."""
 COMMON = 1e-4
 """Frequency above which a word has less weight in the loss of words ahead."""
 
@@ -50,6 +53,7 @@ class LmModel(nn.Module):
         self.bilm, self.head, self.settings = bilm, head, settings
         self.spelling = [spelling]  # in a list: not a buffer, so it is not saved with the weights
         self.register_buffer("log_chances", log_chances, persistent=False)
+        self._vectors: list[Tensor] = []  # of the words met so far, where they are not trained
         self._graph: list[Callable[..., Any]] = []  # in a list: its weights are registered already
         if settings.ahead:
             V, P = head.weight.shape
@@ -99,11 +103,27 @@ class LmModel(nn.Module):
 
     def token_vectors(self, batch: LmBatch) -> Tensor:
         """Token vectors of the batch's distinct words, (U, P), in the dtype of the arithmetic."""
+        if self.settings.train_tokens is False:
+            return self.kept_vectors(batch.words)
         cnn, table = self.bilm.token_layer, self.spelling[0]
         assert isinstance(cnn, CharCnn)
         with self.arithmetic():
             groups = (table[batch.words[a:b], :columns] for a, b, columns in batch.chunks)
             return torch.cat([cnn.from_short(ids) for ids in groups])
+
+    @torch.no_grad()
+    def kept_vectors(self, words: Tensor) -> Tensor:
+        """Token vectors (U, P) of words by a CNN that is not trained: each is computed once."""
+        table = self.spelling[0]
+        if not self._vectors:
+            unknown = torch.full((len(table), self.head.weight.shape[1]), float("nan"))
+            self._vectors = [unknown.to(table.device)]  # (words, P)
+        [vectors] = self._vectors
+        missing = words[vectors[words, 0].isnan()]
+        with self.arithmetic():
+            for part in torch.split(missing, WORDS_AT_ONCE):
+                vectors[part] = self.bilm.token_layer(table[part]).to(vectors.dtype)
+        return vectors[words]
 
     def loss_ahead(self, hidden: Tensor, batch: LmBatch) -> Tensor:
         """The summed loss of a word further ahead, at the same distance in the whole batch."""
@@ -125,6 +145,8 @@ class LmModel(nn.Module):
                 return (self.head.losses(hidden, targets) * weights).sum()
         if has_triton(hidden.device):
             return self._fast_sampled_loss(hidden, targets, weights, negatives)
+        if hidden.device.type == "cpu" and uses_fast_kernels():
+            return self._cpu_sampled_loss(hidden, targets, weights, negatives)
         sample = Sample(negatives, self.log_chances)
         return (self.head.sampled_losses(hidden, targets, sample) * weights).sum()
 
@@ -147,6 +169,20 @@ class LmModel(nn.Module):
             F.embedding(padded, weight), F.pad(negative_bias, (0, missing), value=-1e30),
             column[targets], weights,
         )  # fmt: skip
+
+    def _cpu_sampled_loss(
+        self, hidden: Tensor, targets: Tensor, weights: Tensor, negatives: Tensor
+    ) -> Tensor:
+        assert self.log_chances is not None
+        rows = torch.cat([targets, negatives])  # looked up at once: one dense gradient of the table
+        weight = F.embedding(rows, self.head.weight)
+        bias = F.embedding(rows, self.head.bias.unsqueeze(1)).squeeze(1) - self.log_chances[rows]
+        column = torch.full_like(self.log_chances, -1, dtype=torch.int32)  # (V,)
+        column[negatives] = torch.arange(len(negatives), dtype=torch.int32)
+        N = len(targets)
+        return cpu_training.sampled_loss(
+            hidden, weight[:N], bias[:N], weight[N:], bias[N:], column[targets], weights
+        )
 
     def arithmetic(self) -> AbstractContextManager[object]:
         """bfloat16 for matrix products on a GPU, float32 on a CPU; weights are always float32."""

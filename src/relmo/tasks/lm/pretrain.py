@@ -8,9 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from relmo.language_model import warn_of_unknown
 from relmo.progress import working
+from relmo.tasks.lm.fit import fit_recipe
 from relmo.tasks.lm.settings import PretrainRecipe
-from relmo.tasks.lm.task import LmTask
+from relmo.tasks.lm.task import LmTask, can_keep_vocabulary
 from relmo.tasks.lm.token_cache import TokenCache, open_cache
 from relmo.text.documents import find_files
 from relmo.train.distributed import World, is_main_process, join_world
@@ -18,6 +20,9 @@ from relmo.train.run import Run, write_record
 from relmo.train.trainer import Trainer
 from relmo.weights.safetensors_files import check_storage
 from relmo.weights.tensors import ModelFiles, Storage
+
+COMPARED = ("held_out_mean", "held_out_bits_per_character")
+"""Scores that fine-tuning reports as they were before, too."""
 
 
 def pretrain(
@@ -69,6 +74,9 @@ def _pretrain(
     if init is not None:
         recipe = _with_shapes_of(init, recipe)
     cache = _open_cache(recipe, data, cache_folder, world)
+    recipe, need = fit_recipe(
+        recipe, cache, world, init, run.settings().get("lm") if resume else {}
+    )
     values, training = recipe.to_dict(), recipe.training
     fixed = {  # what each step depends on: it must not change when a run is resumed
         "model": values["model"],
@@ -77,19 +85,22 @@ def _pretrain(
         "seed": training.seed,
         "text": cache.folder.name,
     }
-    run.check_settings(fixed, save=world.is_main)
-    if world.is_main:
-        words = cache.words[: recipe.lm.vocabulary]
-        report({"corpus": cache.meta["tokens"], "coverage": cache.coverage(words)})
+    run.check_settings(fixed, save=world.is_main, defaults={"lm": {"train_tokens": True}})
     graphs = training.accumulate == 1
     with working("building the model", show=world.is_main):
         task = LmTask(recipe.model, recipe.lm, cache, training.seed, world, init, graphs)
-        trainer = Trainer(task, training, recipe.optimizer, run, world, report)
+    if world.is_main:
+        coverage = cache.coverage(task.lexicon.words)
+        sizes = {**recipe.lm.sizes._asdict(), "memory": round(need.total)}
+        report({"corpus": cache.meta["tokens"], "coverage": coverage, "sizes": sizes})
+    before = {} if init is None else _before(task, init, report)
+    trainer = Trainer(task, training, recipe.optimizer, run, world, report)
     try:
-        scores = trainer.fit(resume)
+        scores = {**trainer.fit(resume), **before}
     finally:
         task.batches.close()
     if world.is_main:
+        warn_of_unknown(scores.get("held_out_unknown_rate", 0.0))
         facts = _facts(recipe, task, trainer, scores)
         with working("saving the model"):
             task.save_model(run.folder / "model", facts, storage)
@@ -117,11 +128,23 @@ def _with_shapes_of(init: ModelFiles, recipe: PretrainRecipe) -> PretrainRecipe:
     return replace(recipe, model=model, data=data)
 
 
+def _before(
+    task: LmTask, init: ModelFiles, report: Callable[[dict[str, Any]], None]
+) -> dict[str, float]:
+    """Held-out perplexity and bits per character of the initial model, with its own softmax."""
+    if not (task.world.is_main and can_keep_vocabulary(init)):
+        return {}
+    scores = task.evaluate(init)
+    found = {f"{name}_before": scores[name] for name in COMPARED if name in scores}
+    report({"before": found})
+    return found
+
+
 def _facts(
     recipe: PretrainRecipe, task: LmTask, trainer: Trainer, scores: dict[str, float]
 ) -> dict[str, Any]:
     lm, cache = recipe.lm, task.cache
-    tokens = trainer.step * trainer.settings.accumulate * lm.rows * lm.window
+    tokens = trainer.step * trainer.settings.accumulate * lm.sizes.rows * lm.sizes.window
     return {
         "seed": recipe.training.seed,
         "data": {"hash": cache.folder.name, **cache.meta},

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, NamedTuple, get_type_hints
 
 from relmo.config import (
     CharCnnConfig,
@@ -33,12 +33,14 @@ class LmSettings(Settings):
 
     vocabulary: Annotated[int, Range(least=4)] = 100_000
     """Words of the softmax, sentence boundaries and `<UNK>` included."""
-    rows: Count = 1024
-    """Streams of text read in parallel, over all processes."""
-    window: Count = 32
-    """Tokens of each stream per step, through which gradients flow."""
-    negatives: Count = 8192
-    """Words of the sampled softmax; a vocabulary of at most twice that is scored in full."""
+    rows: Count | None = None
+    """Streams of text read in parallel, over all processes; left out: what fits the device and the
+    text (`tasks/lm/fit.py`)."""
+    window: Count | None = None
+    """Tokens of each stream per step, through which gradients flow; left out: by the device."""
+    negatives: Count | None = None
+    """Words of the sampled softmax; a vocabulary of at most twice that is scored in full; left out:
+    by the device."""
     dropout: DropoutRate = 0.1
     word_dropout: DropoutRate = 0.0
     """Fraction of the words read as zero vectors, so that the model must rely on the others."""
@@ -48,11 +50,15 @@ class LmSettings(Settings):
     the topic."""
     reach: Annotated[int, Range(least=2)] = 10
     """Largest distance of that word."""
-    keep_vocabulary: bool = False
-    """Keep the vocabulary of the initial model instead of building one from the new text, so that
-    perplexities before and after are comparable."""
+    keep_vocabulary: bool | None = None
+    """Keep the vocabulary of the initial model, so that perplexities before and after are
+    comparable, or build one from the new text; left out: keep it where there is one."""
     train_softmax: bool = True
     """Whether to train the softmax, too, or to keep that of the initial model."""
+    train_tokens: bool | None = None
+    """Whether to train the character CNN, too, or to keep that of the initial model: a word's token
+    vector is then computed once in the whole run, and a step on a CPU takes half the time. Left
+    out: kept where a model is fine-tuned on a CPU."""
     spans: tuple[Count, ...] = (32, 4, 2, 1)
     """Windows after which a stream's state is reset and it restarts at a sentence; streams take
     them in turn. So the model learns single sentences and running text. Empty: never."""
@@ -62,8 +68,23 @@ class LmSettings(Settings):
         if isinstance(spans, int):  # a recipe may give one number
             object.__setattr__(self, "spans", (spans,))
         super().__post_init__()
-        if self.ahead and self.reach > self.window:
+        if self.ahead and self.window is not None and self.reach > self.window:
             raise ConfigError(f"reach must be at most window {self.window}, got {self.reach}")
+
+    @property
+    def sizes(self) -> Sizes:
+        """The sizes of a step, once they are chosen."""
+        if self.rows is None or self.window is None or self.negatives is None:
+            raise ConfigError("give rows, window and negatives, or let relmo.tasks.lm.fit choose")
+        return Sizes(self.rows, self.window, self.negatives)
+
+
+class Sizes(NamedTuple):
+    """The sizes of a step."""
+
+    rows: int
+    window: int
+    negatives: int
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,7 @@ from torch import Tensor
 from relmo.config import CharCnnConfig, ElmoConfig, Start
 from relmo.errors import ConfigError
 from relmo.kernels.device import has_triton
-from relmo.language_model import Scorer
+from relmo.language_model import Scorer, WordSizes
 from relmo.nn import lm_head
 from relmo.nn.bilm import BiLM, initialize, map_state, zero_state
 from relmo.nn.lm_head import LmHead, Sampler
@@ -32,8 +32,8 @@ from relmo.types import BiLmState, LstmState
 from relmo.weights.native import Native
 from relmo.weights.tensors import START_NAMES, ModelFiles, Storage, build_bilm, tensors_of
 
-HELD_OUT_TOKENS = 200_000
-"""Held-out tokens that are scored during training."""
+HELD_OUT_TOKENS = {"cpu": 20_000, "cuda": 200_000}
+"""Held-out tokens that are scored during training: some seconds on a CPU, less on a GPU."""
 START_TOKENS = 20_000
 """Held-out tokens by which the start of a sentence, zero or stored, is chosen."""
 START_LENGTH = 150
@@ -80,18 +80,19 @@ class LmTask:
         self.softmax_rows = self.lexicon.rows(cache.words)  # (words,) of the corpus
         self.speller = Speller(cache.words, config.tokens, self.device)
         self.sampler: Sampler | None = None  # a small vocabulary is scored in full
-        if len(self.lexicon) > 2 * settings.negatives:
-            self.sampler = Sampler(len(self.lexicon), settings.negatives, seed)
+        rows, window, negatives = settings.sizes
+        if len(self.lexicon) > 2 * negatives:
+            self.sampler = Sampler(len(self.lexicon), negatives, seed)
         self.model = self._make_model(seed, init)
         share = self.world.rank, self.world.size
-        windows = Windows(cache.train, settings.rows, settings.window, seed, *share, settings.spans)
+        windows = Windows(cache.train, rows, window, seed, *share, settings.spans)
         self.steps_per_epoch = windows.steps_per_epoch
         self.batches = LmBatches(windows, self.speller, self.softmax_rows, self.sampler)
-        self.rows = settings.rows // self.world.size
+        self.rows = rows // self.world.size
         self._state = zero_state(config.lstm, self.rows, like=self.model.head.weight.detach())
         self._sum = torch.zeros(2, device=self.device)  # loss and targets since the last log
         if graphs and has_triton(self.device):
-            self.model.capture(settings.window, self.rows)
+            self.model.capture(window, self.rows)
 
     def loss(self, step: int) -> Tensor:
         """The loss per token of one window; the state is carried to the next."""
@@ -110,29 +111,43 @@ class LmTask:
         name = "full_softmax_loss" if self.sampler is None else "sampled_softmax_loss"
         return {name: total / max(count, 1.0)}
 
-    def evaluate(self) -> dict[str, float]:
-        """Full-softmax perplexity of held-out documents."""
+    def evaluate(self, init: ModelFiles | None = None) -> dict[str, float]:
+        """Full-softmax perplexity of held-out documents; of the initial model before training."""
         documents = self.held_out()
         if not documents:
             return {}
-        found = self.scorer_of(self.model.bilm).perplexity(documents)
-        return {f"held_out_{name}": value for name, value in asdict(found).items()}
+        characters = self.cache.held_out.characters
+        total = None if characters is None else int(characters[self._drawn()].sum())
+        scorer = self.scorer_of(self.model.bilm, init)
+        found = asdict(scorer.perplexity(documents, characters=total))
+        if total is None:  # a cache of an earlier version does not tell
+            del found["bits_per_character"]
+        return {f"held_out_{name}": value for name, value in found.items()}
 
-    def held_out(self, max_tokens: int = HELD_OUT_TOKENS) -> list[Text]:
+    def held_out(self, max_tokens: int | None = None) -> list[Text]:
         """A random sample of the held-out documents, up to a number of tokens."""
         part = self.cache.held_out
-        order = np.random.default_rng(0).permutation(len(part.documents) - 1)
-        ends = np.cumsum(np.diff(part.documents)[order])
-        drawn = order[: 1 + int(np.searchsorted(ends, max_tokens))]
-        found = [part.document(i).astype(np.int64) for i in np.sort(drawn)]
+        found = [part.document(i).astype(np.int64) for i in self._drawn(max_tokens)]
         return [document for document in found if len(document)]
 
-    def scorer_of(self, bilm: BiLM) -> Scorer:
-        """A scorer of the corpus's word ids by this biLM."""
+    def _drawn(self, max_tokens: int | None = None) -> NDArray[np.int64]:
+        """Numbers of these documents."""
+        part, most = self.cache.held_out, max_tokens or HELD_OUT_TOKENS[self.device.type]
+        order = np.random.default_rng(0).permutation(len(part.documents) - 1)
+        ends = np.cumsum(np.diff(part.documents)[order])
+        return np.sort(order[: 1 + int(np.searchsorted(ends, most))])
+
+    def scorer_of(self, bilm: BiLM, init: ModelFiles | None = None) -> Scorer:
+        """A scorer of the corpus's word ids by this biLM and our softmax, or that of `init`."""
         fast = FastBiLM(bilm, is_frozen=True)  # while it is scored
         fast.use_precision("bfloat16" if self.device.type == "cuda" else "float32")
-        rows_of = self.softmax_rows.__getitem__
-        return Scorer(fast, self.model.head, self._token_vectors, rows_of)
+        head, lexicon, rows = self.model.head, self.lexicon, self.softmax_rows
+        if init is not None and init.lexicon is not None and init.lexicon is not lexicon:
+            lexicon, rows = init.lexicon, init.lexicon.rows(self.cache.words)
+            head = LmHead(len(lexicon), self.config.lstm.output_width).to(self.device)
+            _copy_softmax(head, lexicon.words, init)
+        sizes = WordSizes(self.cache.words, rows, lexicon)
+        return Scorer(fast, head, self._token_vectors, rows, sizes)
 
     def state(self) -> dict[str, Tensor]:
         """The state of all rows, and the sums of the next log line."""
@@ -146,9 +161,9 @@ class LmTask:
         """Restore the state of a checkpoint."""
         fh, fc, bh, bc, sums = (state[name].to(self.device) for name in STATE_NAMES)
         found = fh.shape[1] * self.world.size
-        if found != self.settings.rows:
+        if found != self.settings.sizes.rows:
             raise ConfigError(
-                f"the checkpoint has {found} rows, lm.rows is {self.settings.rows}; "
+                f"the checkpoint has {found} rows, lm.rows is {self.settings.sizes.rows}; "
                 f"resume with the recipe it started with"
             )
         self._sum = sums.sum((0, 1))
@@ -192,6 +207,7 @@ class LmTask:
             bilm = build_bilm(ModelFiles(config, tensors)).requires_grad_(True)
             _copy_softmax(head, self.lexicon.words, init)
         head.requires_grad_(self.settings.train_softmax)
+        bilm.token_layer.requires_grad_(self.settings.train_tokens is not False)
         chances = None
         if self.sampler is not None:
             chances = torch.from_numpy(np.log(self.sampler.chances)).float()
@@ -201,20 +217,29 @@ class LmTask:
     def _token_vectors(self, words: NDArray[np.int64]) -> Tensor:
         cnn = self.model.bilm.token_layer
         assert isinstance(cnn, CharCnn)
-        ids = self.speller.table[torch.from_numpy(words).to(self.device)]
+        rows = torch.from_numpy(words).to(self.device)
+        if self.settings.train_tokens is False:
+            return self.model.kept_vectors(rows)
+        ids = self.speller.table[rows]
         with self.model.arithmetic():
             return torch.cat([cnn(part) for part in torch.split(ids, 2048)])
 
 
 def _lexicon(cache: TokenCache, settings: LmSettings, init: ModelFiles | None) -> Lexicon:
     """Words of the softmax: the most frequent of the corpus, or those of the initial model."""
-    if not settings.keep_vocabulary:
+    keep = settings.keep_vocabulary
+    if not (can_keep_vocabulary(init) if keep is None else keep):
         return cache.lexicon(settings.vocabulary)
     if init is None or init.lexicon is None or init.lm_head is None:
         raise ConfigError(
             "lm.keep_vocabulary needs an initial model with a softmax; give one with --init"
         )
     return init.lexicon
+
+
+def can_keep_vocabulary(init: ModelFiles | None) -> bool:
+    """Whether there is an initial model with a softmax."""
+    return init is not None and init.lexicon is not None and init.lm_head is not None
 
 
 def _copy_softmax(head: LmHead, words: Sequence[str], init: ModelFiles) -> None:

@@ -8,6 +8,7 @@
     train.u32      ids of all sentences, each between <S> and </S>, document after document
     train.docs     offset of each document, and the end
     held_out.*     the same for documents held out from training
+    *.chars        characters of each document, line ends included
     SHA256SUMS     checksums of these files, verified when the cache is opened
     meta.json      settings and checksums of the text; the folder is named by their hash
 
@@ -47,7 +48,12 @@ from relmo.text.tokenize import make_tokenizer
 from relmo.weights.checksums import verify_listed, write_sums
 
 VERSION = 2
-FILES = ("words.txt", "counts.u64", "train.u32", "train.docs", "held_out.u32", "held_out.docs")
+PARTS = ("train", "held_out")
+FILES = (
+    "words.txt",
+    "counts.u64",
+    *(f"{part}.{kind}" for part in PARTS for kind in ("u32", "docs", "chars")),
+)
 SPECIAL = (BEGIN_SENTENCE, END_SENTENCE, UNKNOWN)
 """Ids 0, 1, 2."""
 BOUNDARIES = frozenset((BEGIN_SENTENCE, END_SENTENCE))
@@ -82,6 +88,8 @@ class CorpusPart:
     tokens: Ids
     documents: NDArray[np.int64]
     """(documents + 1,) offsets into tokens."""
+    characters: NDArray[np.int64] | None = None
+    """(documents,) characters of each as it was given, line ends included; None if not known."""
 
     def document(self, number: int) -> Ids:
         """Ids of one document, boundaries included."""
@@ -158,6 +166,7 @@ class _Chunk:
     words: list[str]
     ids: Ids
     lengths: list[int]
+    characters: list[int]
     held_out: list[bool]
     spread: NDArray[np.int64]
     """(words,) occurrences of each in training documents, at most PER_DOCUMENT in each."""
@@ -209,6 +218,7 @@ def _split(job: tuple[list[list[str]], CacheSettings]) -> _Chunk:
     row_of = {word: row for row, word in enumerate(SPECIAL)}
     ids: list[int] = []
     lengths: list[int] = []
+    characters = [sum(len(line) + 1 for line in document) for document in documents]
     held_out: list[bool] = []
     counted: list[NDArray[np.int64]] = []
     usual, other = make_tokenizer(settings.tokenizer), make_tokenizer("treebank")
@@ -228,7 +238,8 @@ def _split(job: tuple[list[list[str]], CacheSettings]) -> _Chunk:
             counted.append(np.repeat(found_ids, np.minimum(times, PER_DOCUMENT)).astype(np.int64))
     every = np.concatenate([np.zeros(0, np.int64), *counted])
     spread = np.bincount(every, minlength=len(row_of))
-    return _Chunk(list(row_of), np.array(ids, dtype=np.uint32), lengths, held_out, spread)
+    every_id = np.array(ids, dtype=np.uint32)
+    return _Chunk(list(row_of), every_id, lengths, characters, held_out, spread)
 
 
 def is_held_out(document: Iterable[str], settings: CacheSettings) -> bool:
@@ -259,6 +270,7 @@ class _Writer:
         self._counts = np.zeros(len(SPECIAL), dtype=np.uint64)
         self._spread = np.zeros(len(SPECIAL), dtype=np.int64)
         self._lengths = {"train": array("q"), "held_out": array("q")}
+        self._characters = {"train": array("q"), "held_out": array("q")}
 
     def add(self, chunk: _Chunk) -> None:
         rows = [self._row_of.setdefault(word, len(self._row_of)) for word in chunk.words]
@@ -271,6 +283,7 @@ class _Writer:
             tokens = ids[np.repeat(is_here, lengths)]
             _append(self.folder / f"{side}.u32", tokens)
             self._lengths[side].extend(lengths[is_here].tolist())
+            self._characters[side].extend(np.array(chunk.characters)[is_here].tolist())
             self.num_tokens[side] += len(tokens)
             self.num_documents[side] = len(self._lengths[side])
             if side == "train":
@@ -290,6 +303,8 @@ class _Writer:
         _append(self.folder / "counts.u64", self._counts[order])
         for side, lengths in self._lengths.items():
             _renumber(self.folder / f"{side}.u32", new_id)
+            characters = np.frombuffer(self._characters[side], dtype=np.int64)
+            _append(self.folder / f"{side}.chars", characters)
             ends = np.cumsum(np.frombuffer(lengths, dtype=np.int64))
             _append(self.folder / f"{side}.docs", np.concatenate([[0], ends]).astype(np.int64))
         write_sums(self.folder, FILES)
@@ -311,7 +326,9 @@ def _open_part(folder: Path, side: str) -> CorpusPart:
     path = folder / f"{side}.u32"
     empty = path.stat().st_size == 0
     tokens = np.zeros(0, np.uint32) if empty else np.memmap(path, dtype=np.uint32, mode="r")
-    return CorpusPart(tokens, np.fromfile(folder / f"{side}.docs", dtype=np.int64))
+    characters = folder / f"{side}.chars"  # caches of earlier versions have none
+    counts = np.fromfile(characters, dtype=np.int64) if characters.is_file() else None
+    return CorpusPart(tokens, np.fromfile(folder / f"{side}.docs", dtype=np.int64), counts)
 
 
 def _digest(path: Path) -> str:

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from relmo.errors import ConfigError
+from relmo.language_model import targets_that_count
 from relmo.tasks.lm.token_cache import CorpusPart
 
 
@@ -97,8 +98,7 @@ class Windows:
         rows = self.part.tokens[places].astype(np.int64)  # (2, R, T + 1)
         tokens = np.ascontiguousarray(rows.swapaxes(1, 2))  # (2, T + 1, R); faster than at once
         inputs, targets = tokens[:, :-1], tokens[:, 1:]
-        counts = np.stack([targets[0] != 0, targets[1] != 1])  # <S> after </S>, </S> after <S>
-        return Window(inputs, targets, counts, started != k)
+        return Window(inputs, targets, targets_that_count(targets), started != k)
 
     def _started(self, epoch: int, k: int) -> NDArray[np.int64]:
         """The step of this epoch at which each row last restarted, (2, R)."""

@@ -152,7 +152,7 @@ def test_fine_tuning_lowers_perplexity_on_other_text(trained, tmp_path):
     untouched = {name: tensor.clone() for name, tensor in elmo._files().tensors.items()}
     recipe = toy_recipe(
         model={"name": "tuned"},
-        lm={"rows": 32, "window": 6, "negatives": 50},
+        lm={"rows": 32, "window": 6, "negatives": 50, "keep_vocabulary": False},
         training={"steps": 30},
     )
     other.train(recipe, tmp_path / "run", init=elmo._files())
@@ -168,8 +168,8 @@ def test_fine_tuning_lowers_perplexity_on_other_text(trained, tmp_path):
 def test_fine_tuning_begins_with_the_softmax_rows_of_known_words(trained, tmp_path):
     other = Corpus(tmp_path, Grammar(seed=3, words=[*WORDS[:9], "new"]), documents=20)
     init = read_model(trained / "model")
-    recipe = dataclasses.replace(toy_recipe(), model=init.config)
-    task = task_of(other, recipe, init=init)
+    recipe = toy_recipe(lm={"keep_vocabulary": False})
+    task = task_of(other, dataclasses.replace(recipe, model=init.config), init=init)
     theirs = init.lm_head()
     for row, word in enumerate(task.lexicon.words):
         mine = task.model.head.weight[row], task.model.head.bias[row]
@@ -214,6 +214,93 @@ def test_fine_tuning_may_keep_the_words_of_the_softmax(trained, tmp_path):
     assert found[tmp_path / "run"].mean < found[trained].mean
     assert found[tmp_path / "run"].mean == pytest.approx(scores["held_out_mean"], rel=1e-3)
     assert found[tmp_path / "run"].unknown_rate == found[trained].unknown_rate > 0
+
+
+def test_fine_tuning_keeps_the_vocabulary_and_says_how_it_was_before(trained, tmp_path):
+    other = Corpus(tmp_path / "text", Grammar(seed=5, words=[*WORDS[::2], "zug", "zog"]))
+    said = []
+    scores = other.train(
+        toy_recipe(lm={"rows": 16, "dropout": 0.0}, training={"steps": 60}),
+        tmp_path / "run",
+        init=read_model(trained / "model"),
+        report=said.append,
+    )
+    assert (
+        read_model(tmp_path / "run/model").lexicon.words
+        == read_model(trained / "model").lexicon.words
+    )
+    record = read_record(tmp_path / "run/run.json")
+    assert record["results"] == scores
+    assert record["recipe"]["lm"]["keep_vocabulary"] is True
+    before = Elmo.from_pretrained(trained / "model", start="zero", device="cpu")
+    own = before.lm.perplexity(other.held_out())
+    assert scores["held_out_mean_before"] == pytest.approx(own.mean, rel=1e-4)
+    assert scores["held_out_mean"] < scores["held_out_mean_before"]
+    bits = "held_out_bits_per_character"
+    assert scores[bits] < scores[f"{bits}_before"] == pytest.approx(own.bits_per_character, 1e-4)
+    names = ("held_out_mean_before", f"{bits}_before")
+    assert {"before": {name: scores[name] for name in names}} in said
+
+
+def test_with_a_new_vocabulary_bits_per_character_are_still_comparable(trained, tmp_path):
+    other = Corpus(tmp_path / "text", Grammar(seed=5, words=[*WORDS[::2], "zug", "zog"]))
+    lm = {"rows": 16, "dropout": 0.0, "keep_vocabulary": False}
+    scores = other.train(
+        toy_recipe(lm=lm, training={"steps": 60}),
+        tmp_path / "run",
+        init=read_model(trained / "model"),
+    )
+    before = Elmo.from_pretrained(trained / "model", start="zero", device="cpu")
+    own = before.lm.perplexity(other.held_out()).bits_per_character
+    assert scores["held_out_bits_per_character_before"] == pytest.approx(own, rel=1e-4)
+    assert scores["held_out_bits_per_character"] < own
+    assert scores["held_out_unknown_rate"] == 0
+
+
+def test_fine_tuning_without_held_out_text_has_nothing_to_compare(trained, tmp_path):
+    other = Corpus(tmp_path / "text", GRAMMAR, documents=20, held_out=0.0)
+    said = []
+    recipe = toy_recipe(data={"held_out": 0.0}, training={"steps": 1})
+    init = read_model(trained / "model")
+    assert other.train(recipe, tmp_path / "run", init=init, report=said.append) == {}
+    assert {"before": {}} in said
+
+
+def test_on_a_cpu_fine_tuning_keeps_the_token_layer_unless_asked(trained, corpus, tmp_path):
+    before = weights(trained)
+    for name, lm, is_kept in (("kept", {}, True), ("trained", {"train_tokens": True}, False)):
+        recipe = toy_recipe(lm=lm, training={"steps": 2})
+        corpus.train(recipe, tmp_path / name, init=read_model(trained / "model"))
+        after = weights(tmp_path / name)
+        cnn = [n for n in before if n.startswith("token_layer")]
+        assert all(torch.equal(before[n], after[n]) == is_kept for n in cnn if "highway" in n)
+        assert not torch.equal(before["softmax.weight"], after["softmax.weight"])
+
+
+def test_kept_token_vectors_are_those_of_the_token_layer(trained, corpus):
+    init = read_model(trained / "model")
+    recipe = dataclasses.replace(toy_recipe(lm={"train_tokens": False}), model=init.config)
+    task = task_of(corpus, recipe, init=init)
+    for step in (0, 1, 0):
+        batch = task.batches.make(step)
+        wanted = task.model.bilm.token_layer(task.speller.table[batch.words])
+        torch.testing.assert_close(task.model.token_vectors(batch), wanted)
+
+
+def test_on_a_cpu_the_fast_step_has_the_loss_and_gradients_of_the_plain_one(
+    trained, corpus, monkeypatch
+):
+    def gradients():
+        lm = {"negatives": 8, "window": 6, "dropout": 0.0, "ahead": 0.1, "reach": 3}
+        task = task_of(corpus, toy_recipe(lm=lm))
+        torch.manual_seed(0)
+        loss = task.loss(3)
+        loss.backward()
+        return [loss.detach(), *(p.grad for p in task.model.parameters())]
+
+    fast = gradients()
+    monkeypatch.setenv("RELMO_KERNELS", "reference")
+    torch.testing.assert_close(fast, gradients())
 
 
 def test_a_vocabulary_can_only_be_kept_where_there_is_one(corpus):
