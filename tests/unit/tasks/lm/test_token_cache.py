@@ -4,12 +4,14 @@ import json
 import shutil
 import subprocess
 import sys
+import threading
 import tracemalloc
 
 import numpy as np
 import pytest
 
 from relmo.errors import ConfigError, OutputError, TextError, WeightError
+from relmo.files import locked
 from relmo.tasks.lm import token_cache
 from relmo.tasks.lm.token_cache import SPECIAL, CacheSettings, TokenCache, open_cache
 from relmo.text.sentences import split_sentences
@@ -239,6 +241,22 @@ def test_a_cache_of_an_earlier_release_is_used(tmp_path):
     before = build(tmp_path, TEXT)
     (before.folder / "SHA256SUMS").unlink()
     assert build(tmp_path, TEXT).words == before.words
+
+
+def test_a_second_process_waits_for_the_cache(tmp_path, monkeypatch):
+    folder = build(tmp_path, TEXT).folder
+    folder.rename(tmp_path / "aside")
+    monkeypatch.setattr(token_cache, "_build", None)  # calling it would fail
+    found = []
+    with locked(folder.with_name(f"{folder.name}.lock")):  # as the process that builds it does
+        waiting = threading.Thread(target=lambda: found.append(build(tmp_path, TEXT).folder))
+        waiting.start()
+        waiting.join(0.2)
+        assert waiting.is_alive()
+        (tmp_path / "aside").rename(folder)
+    waiting.join(20)
+    assert found == [folder]
+    assert [path.name for path in folder.parent.iterdir()] == [folder.name]
 
 
 def test_a_build_that_fails_leaves_nothing(tmp_path):
