@@ -184,12 +184,18 @@ def open_locked(path: Path) -> FileIO:
 
 @contextmanager
 def locked(path: Path, pause: float = 0.2) -> Iterator[None]:
-    """Hold a lock, which is a file that exists meanwhile; wait while another process holds it."""
+    """Hold a lock, which is a file that exists meanwhile; wait while another process holds it.
+
+    Raises:
+        InUse: This process was started by the one that holds it, which may wait for this one.
+    """
     while True:
         try:
-            file = open_locked(path)
+            file = _take(path)
             break
         except InUse:
+            if _holder(path) == os.getppid():
+                raise
             time.sleep(pause)
     try:
         yield
@@ -206,24 +212,40 @@ def locked_folder(folder: Path) -> Iterator[None]:
     """
     is_new, path = not folder.exists(), folder / ".lock"
     make_folder(folder)
-    with explain(path):
-        try:
-            file = open_locked(path)
-        except InUse as error:
-            found = path.read_text(encoding="ascii", errors="replace").strip()
-            who = f"process {found}" if found.isdecimal() else "another process"
-            advice = "wait until it ends, or choose another folder"
-            raise InUse(f"{folder}: {who} is writing to this folder; {advice}") from error
     try:
         with explain(path):
-            file.truncate(0)
-            file.write(f"{os.getpid()}\n".encode())
+            file = _take(path)
+    except InUse as error:
+        holder, advice = _holder(path), "wait until it ends, or choose another folder"
+        who = "another process" if holder is None else f"process {holder}"
+        raise InUse(f"{folder}: {who} is writing to this folder; {advice}") from error
+    try:
         yield
     finally:
         _unlock(file, path)
         if is_new:
             with suppress(OSError):  # not empty: what was written stays
                 folder.rmdir()
+
+
+def _take(path: Path) -> FileIO:
+    """Open and lock a file that says which process holds it."""
+    file = open_locked(path)
+    try:
+        file.truncate(0)
+        file.write(f"{os.getpid()}\n".encode())
+    except BaseException:
+        _unlock(file, path)
+        raise
+    return file
+
+
+def _holder(path: Path) -> int | None:
+    """The number of the process that holds a lock; None if it has not said so, or is gone."""
+    try:
+        return int(path.read_text(encoding="ascii", errors="replace"))
+    except (OSError, ValueError):
+        return None
 
 
 def _lock(file: FileIO, path: Path) -> None:

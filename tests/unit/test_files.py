@@ -12,6 +12,7 @@ from relmo import files
 from relmo.errors import OutputError
 from relmo.files import (
     explain,
+    locked,
     locked_folder,
     open_locked,
     replacing,
@@ -294,6 +295,16 @@ def test_a_folder_is_locked_until_its_process_ends_however_it_ends(tmp_path):
     with locked_folder(folder):
         assert (folder / ".lock").read_text() == f"{os.getpid()}\n"
     assert list(folder.iterdir()) == []
+
+
+def test_a_process_does_not_wait_for_the_one_that_started_it(tmp_path):
+    wait = "import sys; from pathlib import Path; from relmo.files import *\n"
+    wait += "with locked(Path(sys.argv[1])): pass"
+    with locked(tmp_path / "a.lock"):
+        command = [sys.executable, "-c", wait, str(tmp_path / "a.lock")]
+        ended = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+    assert "InUse" in ended.stderr
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_folder_that_was_made_for_nothing_is_removed(tmp_path):

@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 
 from relmo.config import Fraction, Settings, TokenizerName
 from relmo.errors import RelmoError, TextError
-from relmo.files import explain, locked, make_folder, replacing_folder, sha256
+from relmo.files import explain, locked, replacing_folder, sha256
 from relmo.progress import progress, working
 from relmo.text.characters import BEGIN_SENTENCE, END_SENTENCE
 from relmo.text.documents import read_documents
@@ -119,10 +119,11 @@ def open_cache(
     key = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
     home = folder / f"tokens-{key}"
     if not (home / "meta.json").is_file():
-        make_folder(folder)
-        with explain(folder), locked(home.with_name(f"{home.name}.lock")):
-            if not (home / "meta.json").is_file():  # another process may have built it meanwhile
-                _build(home, files, settings, workers, facts)
+        with explain(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            with locked(home.with_name(f"{home.name}.lock")):
+                if not (home / "meta.json").is_file():  # another process may have built it
+                    _build(home, files, settings, workers, facts)
     return TokenCache(home)
 
 

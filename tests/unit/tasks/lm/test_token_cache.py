@@ -4,12 +4,14 @@ import json
 import shutil
 import subprocess
 import sys
+import threading
 import tracemalloc
 
 import numpy as np
 import pytest
 
 from relmo.errors import ConfigError, OutputError, TextError
+from relmo.files import locked
 from relmo.tasks.lm import token_cache
 from relmo.tasks.lm.token_cache import SPECIAL, CacheSettings, TokenCache, open_cache
 from relmo.text.sentences import split_sentences
@@ -224,6 +226,22 @@ def test_what_an_interrupted_build_left_is_made_anew(tmp_path):
     temporary.mkdir()
     (temporary / "train.u32").write_bytes(b"old ids that must not stay")
     assert contents(build(tmp_path, TEXT).folder) == wanted
+    assert [path.name for path in folder.parent.iterdir()] == [folder.name]
+
+
+def test_a_second_process_waits_for_the_cache(tmp_path, monkeypatch):
+    folder = build(tmp_path, TEXT).folder
+    folder.rename(tmp_path / "aside")
+    monkeypatch.setattr(token_cache, "_build", None)  # calling it would fail
+    found = []
+    with locked(folder.with_name(f"{folder.name}.lock")):  # as the process that builds it does
+        waiting = threading.Thread(target=lambda: found.append(build(tmp_path, TEXT).folder))
+        waiting.start()
+        waiting.join(0.2)
+        assert waiting.is_alive()
+        (tmp_path / "aside").rename(folder)
+    waiting.join(20)
+    assert found == [folder]
     assert [path.name for path in folder.parent.iterdir()] == [folder.name]
 
 
