@@ -135,8 +135,10 @@ def test_the_mean_loss_is_that_since_the_last_look():
     assert task.measures() == {"mean_loss": 0}
 
 
-def test_nothing_but_weights_is_carried_from_step_to_step():
-    assert Lengths(WORDS).state() == {}
+def test_only_the_sums_of_the_next_log_line_are_carried_from_step_to_step():
+    state = Lengths(WORDS).state()
+    assert state.keys() == {"loss_sum", "loss_steps"}
+    assert not any(state.values())
 
 
 def write(folder, **parts):
