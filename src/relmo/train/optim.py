@@ -72,7 +72,8 @@ def make_optimizer(model: nn.Module, settings: OptimSettings) -> torch.optim.Opt
     if settings.optimizer == "adagrad":
         return torch.optim.Adagrad(sets, rate, initial_accumulator_value=1.0)
     kind = Muon if settings.optimizer == "muon" else torch.optim.AdamW
-    return kind(sets, rate, betas=(0.9, settings.beta2), fused=True)
+    can_fuse = all(p.device.type in ("cpu", "cuda") for p in trained)  # one pass over all weights
+    return kind(sets, rate, betas=(0.9, settings.beta2), fused=can_fuse)
 
 
 def trained_parameters(model: nn.Module) -> list[nn.Parameter]:

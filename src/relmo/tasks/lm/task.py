@@ -34,7 +34,7 @@ from relmo.weights.tensors import START_NAMES, ModelFiles, Storage, build_bilm, 
 
 HELD_OUT_TOKENS = {"cpu": 20_000, "cuda": 200_000}
 """Held-out tokens that are scored during training: some seconds on a CPU, less on a GPU."""
-START_TOKENS = 20_000
+START_TOKENS = {"cpu": 5_000, "cuda": 20_000}
 """Held-out tokens by which the start of a sentence, zero or stored, is chosen."""
 START_LENGTH = 150
 """Tokens read before the start state is taken."""
@@ -73,6 +73,7 @@ class LmTask:
     ) -> None:
         self.world = world or World()
         self.device = self.world.device
+        self._kind = "cuda" if self.device.type == "cuda" else "cpu"
         self.config, self.settings, self.cache = config, settings, cache
         if not isinstance(config.tokens, CharCnnConfig):
             raise ConfigError("pretraining needs a model of characters; give char_cnn settings")
@@ -132,7 +133,7 @@ class LmTask:
 
     def _drawn(self, max_tokens: int | None = None) -> NDArray[np.int64]:
         """Numbers of these documents."""
-        part, most = self.cache.held_out, max_tokens or HELD_OUT_TOKENS[self.device.type]
+        part, most = self.cache.held_out, max_tokens or HELD_OUT_TOKENS[self._kind]
         order = np.random.default_rng(0).permutation(len(part.documents) - 1)
         ends = np.cumsum(np.diff(part.documents)[order])
         return np.sort(order[: 1 + int(np.searchsorted(ends, most))])
@@ -190,7 +191,7 @@ class LmTask:
     def _better_start(self, config: ElmoConfig, tensors: dict[str, Tensor]) -> Start:
         """The start, zero or stored, from which single held-out sentences are predicted better."""
         scorer = self.scorer_of(build_bilm(ModelFiles(config, tensors)).to(self.device))
-        documents = self.held_out(START_TOKENS)
+        documents = self.held_out(START_TOKENS[self._kind])
         starts: tuple[Start, ...] = ("zero", "stored")
         means = {start: scorer.perplexity(documents, start).mean for start in starts}
         return min(starts, key=means.__getitem__)
