@@ -19,7 +19,7 @@ import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -62,6 +62,17 @@ def pool_of(threads: int) -> ThreadPoolExecutor:
     key = os.getpid(), threads
     pool = _pools.get(key)
     return pool or _pools.setdefault(key, ThreadPoolExecutor(threads, "relmo"))
+
+
+@cache
+def survive_fork() -> None:
+    """Let torch have one thread in every process that is forked from this one from now on.
+
+    A child has none of its parent's threads, but OpenMP believes that it has them and would wait
+    for them forever. Nothing can be done for a fork while another thread uses a model.
+    """
+    if hasattr(os, "register_at_fork"):  # Windows cannot fork
+        os.register_at_fork(after_in_child=partial(torch.set_num_threads, 1))
 
 
 @contextmanager
