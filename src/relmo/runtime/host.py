@@ -14,7 +14,7 @@ import mmap
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -41,6 +41,17 @@ def in_threads(work: Callable[[range], list[Result]], count: int) -> list[Result
     ends = [count * i // threads for i in range(threads + 1)]
     parts = pool_of(MOST_THREADS).map(work, map(range, ends[:-1], ends[1:]))
     return [result for part in parts for result in part]
+
+
+@cache
+def survive_fork() -> None:
+    """Let torch have one thread in every process that is forked from this one from now on.
+
+    A child has none of its parent's threads, but OpenMP believes that it has them and would wait
+    for them forever. Nothing can be done for a fork while another thread uses a model.
+    """
+    if hasattr(os, "register_at_fork"):  # Windows cannot fork
+        os.register_at_fork(after_in_child=partial(torch.set_num_threads, 1))
 
 
 @contextmanager

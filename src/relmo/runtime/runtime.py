@@ -23,7 +23,7 @@ from relmo.kernels.packing import Packing
 from relmo.nn.bilm import BiLM, Engine, Outputs, has_kernels, read_sentences
 from relmo.nn.token_layers import CharCnn
 from relmo.runtime.engines import CpuEngine, CpuTokenLayer, GpuEngine
-from relmo.runtime.host import in_threads
+from relmo.runtime.host import in_threads, survive_fork
 from relmo.runtime.word_memo import WordMemo, weight_versions, words_that_fit
 from relmo.text.batches import in_windows, index_words, map_batches, plan_batches
 from relmo.text.characters import make_characters
@@ -61,6 +61,7 @@ class FastBiLM:
 
     def __init__(self, bilm: BiLM, is_frozen: bool = False) -> None:
         avoid_hidden_tiles()
+        survive_fork()
         self.bilm, self.is_frozen = bilm, is_frozen
         self.precision: Precision = "float32"
         self._engine: Engine | None = None

@@ -1,8 +1,12 @@
 """The host's threads and memory: work in parallel, pages released without losing their numbers."""
 
 import mmap
+import os
+import signal
+import subprocess
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -103,3 +107,35 @@ def test_small_and_strided_tensors_are_left_alone():
 
 def test_giving_back_is_safe_at_any_time():
     trim_memory()
+
+
+FORK = """
+import os, sys, time, torch
+from relmo import Elmo
+
+torch.set_num_threads(2)
+elmo = Elmo.untrained(seed=1)
+torch.randn(10**6).sin()  # starts OpenMP's threads
+sentences = [["The", "bank", "of", "the", "river"]] * 40
+wanted = elmo.embed(sentences)
+child = os.fork()
+if child == 0:
+    found = elmo.embed(sentences)
+    torch.randn(10**6).sin()
+    same = all(abs(one - two).max() <= 1e-5 for one, two in zip(found, wanted))
+    os._exit(0 if same and torch.get_num_threads() == 1 else 3)
+status = os.waitpid(child, 0)[1]
+sys.exit(status >> 8 if torch.get_num_threads() == 2 else 4)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_child_embeds_with_one_thread():
+    """OpenMP would wait forever for threads that only the parent has."""
+    child = subprocess.Popen([sys.executable, "-W", "ignore", "-c", FORK], start_new_session=True)
+    try:
+        assert child.wait(timeout=60) == 0
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)  # the child's child, if it hangs
+        child.wait()
