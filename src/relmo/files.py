@@ -33,14 +33,19 @@ SEAL = "seal"
 
 
 @contextmanager
-def replacing(path: Path, advice: str = ADVICE) -> Iterator[Path]:
+def replacing(path: Path, advice: str = ADVICE, *, follow: bool = False) -> Iterator[Path]:
     """Yield a path beside `path` to write to; on exit that file is synced and renamed to `path`.
 
-    An error deletes the new file and leaves `path` as it was. If `path` is a link, the file that
-    it points to is replaced.
+    An error deletes the new file and leaves `path` as it was.
+
+    Args:
+        path: the file.
+        advice: what to do if it cannot be written.
+        follow: whether to keep a link and replace the file that it points to. Only for an output
+            that the user named: in a folder from elsewhere a link may point anywhere.
     """
     with explain(path, advice):
-        path = _follow(path)
+        path = _follow(path) if follow else path
         tidy(path.parent, path.name)
         with _temporary_name(path, "tmp") as temporary:
             try:
@@ -61,7 +66,6 @@ def replacing_folder(path: Path, advice: str = ADVICE) -> Iterator[Path]:
     a hidden name, beside the new one: `tidy`, or the next replacement of `path`, puts it back.
     """
     with explain(path, advice):
-        path = _follow(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         tidy(path.parent, path.name)
         with _temporary_name(path, "tmp") as temporary, _temporary_name(path, "old") as old:
@@ -71,8 +75,8 @@ def replacing_folder(path: Path, advice: str = ADVICE) -> Iterator[Path]:
                 for file in temporary.iterdir():
                     sync_file(file)
                 sync_folder(temporary)
-                if path.exists():  # a rename does not replace a folder that has files
-                    path.rename(old)
+                if path.exists() or path.is_symlink():
+                    path.rename(old)  # a rename does not replace a folder that has files
                 temporary.rename(path)
             except BaseException:
                 shutil.rmtree(temporary, ignore_errors=True)
@@ -80,7 +84,7 @@ def replacing_folder(path: Path, advice: str = ADVICE) -> Iterator[Path]:
                     old.rename(path)
                 raise
             sync_folder(path.parent)
-            shutil.rmtree(old, ignore_errors=True)
+            _delete(old)
 
 
 def tidy(folder: Path, name: str | None = None) -> None:
@@ -102,10 +106,16 @@ def tidy(folder: Path, name: str | None = None) -> None:
             target = folder / (name or found["name"])
             if found["end"] == "old" and not target.exists():
                 each.rename(target)
-            elif each.is_dir():
-                shutil.rmtree(each, ignore_errors=True)
             else:
-                each.unlink(missing_ok=True)
+                _delete(each)
+
+
+def _delete(path: Path) -> None:
+    """Delete a file, a link or a folder, if it exists."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 HOST = f"{zlib.crc32(platform.node().encode()):08x}"
@@ -159,7 +169,7 @@ def _follow(path: Path) -> Path:
     return target
 
 
-# --- one process at a time
+# ── one process at a time ────────────────────────────────────────────────────────────────────────
 
 
 class InUse(OutputError):
@@ -175,7 +185,7 @@ def open_locked(path: Path) -> FileIO:
         InUse: Another process has locked it.
     """
     while True:
-        file = path.open("ab", buffering=0)
+        file = FileIO(path, "ab", opener=_open_no_link)
         try:
             _lock(file, path)
             with suppress(FileNotFoundError):
@@ -185,6 +195,11 @@ def open_locked(path: Path) -> FileIO:
             file.close()
             raise
         file.close()  # its owner deleted it between our opening and our locking: try again
+
+
+def _open_no_link(path: str, flags: int) -> int:
+    """Open without following a link: what it points to is not ours to write."""
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
 
 
 @contextmanager
@@ -274,7 +289,7 @@ def _unlock(file: FileIO, path: Path) -> None:
     file.close()
 
 
-# --- errors, syncing
+# ── errors, syncing, JSON, checksums ────────────────────────────────────────────────────────────
 
 
 @contextmanager
@@ -318,9 +333,9 @@ def is_plain_name(name: object) -> bool:
     return Path(name).name == name
 
 
-def write_json(path: Path, values: Any) -> None:  # noqa: ANN401 - any JSON
-    """Write indented JSON, keys in the order given."""
-    with replacing(path) as temporary:
+def write_json(path: Path, values: Any, *, follow: bool = False) -> None:  # noqa: ANN401 - any JSON
+    """Write indented JSON, keys in the order given; `follow` as in `replacing`."""
+    with replacing(path, follow=follow) as temporary:
         text = json.dumps(values, indent=2, ensure_ascii=False) + "\n"
         temporary.write_text(text, encoding="utf-8")
 

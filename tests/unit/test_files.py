@@ -201,7 +201,7 @@ def test_a_link_stays_a_link(tmp_path, exists):
     if exists:
         target.write_text("old")
     link.symlink_to(target)
-    with replacing(link) as temporary:
+    with replacing(link, follow=True) as temporary:
         assert temporary.parent == target.parent
         temporary.write_text("new")
     assert link.is_symlink()
@@ -211,17 +211,28 @@ def test_a_link_stays_a_link(tmp_path, exists):
 
 def test_a_link_to_itself_is_an_error(tmp_path):
     (tmp_path / "link").symlink_to(tmp_path / "link")
-    with pytest.raises(OutputError, match="symbolic links"), replacing(tmp_path / "link"):
+    link = tmp_path / "link"
+    with pytest.raises(OutputError, match="symbolic links"), replacing(link, follow=True):
         pass
 
 
-def test_a_link_to_a_folder_stays_a_link(tmp_path):
-    (tmp_path / "real").mkdir()
-    (tmp_path / "link").symlink_to(tmp_path / "real")
-    with replacing_folder(tmp_path / "link") as temporary:
+def test_a_link_that_nobody_named_is_not_followed(tmp_path):
+    """A folder from elsewhere may hold links to anything; writing into it leaves those alone."""
+    real, folder = tmp_path / "real", tmp_path / "folder"
+    folder.mkdir()
+    real.write_text("precious")
+    for name in ("file", "folder", "lock"):
+        (folder / name).symlink_to(real)
+    with replacing(folder / "file") as temporary:
+        temporary.write_text("new")
+    with replacing_folder(folder / "folder") as temporary:
         (temporary / "a").write_text("new")
-    assert (tmp_path / "link").is_symlink()
-    assert texts(tmp_path / "real") == {"a": "new"}
+    with pytest.raises(OSError, match="symbolic links"):
+        open_locked(folder / "lock")
+    assert real.read_text() == "precious"
+    assert (folder / "file").read_text() == "new"
+    assert texts(folder / "folder") == {"a": "new"}
+    assert {path.name for path in folder.iterdir()} == {"file", "folder", "lock"}
 
 
 def test_a_long_name_can_be_replaced(tmp_path):

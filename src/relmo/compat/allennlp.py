@@ -224,7 +224,8 @@ class ElmoEmbedder:
         if use_sentence_keys:
             check_keys(sentences)
         vectors = self.embed_sentences((line.split() for line in sentences), batch_size)
-        with replacing(Path(output_file_path)) as temporary, h5py.File(temporary, "w") as file:
+        target = Path(output_file_path)
+        with replacing(target, follow=True) as temporary, h5py.File(temporary, "w") as file:
             for number, (sentence, layers) in enumerate(zip(sentences, vectors, strict=True)):
                 key = sentence if use_sentence_keys else str(number)
                 file[key] = choose_layers(layers, OUTPUT_FORMATS[output_format])

@@ -35,9 +35,9 @@ def describe_machine(cores_taken_by_others: float | None) -> dict[str, Any]:
 def write_result(path: Path, report: Mapping[str, Any], command: str) -> None:
     """Keep a report with the command that made it: as JSON, or as Markdown for any other suffix."""
     if path.suffix == ".json":
-        write_json(path, {"command": command, **report})
+        write_json(path, {"command": command, **report}, follow=True)
         return
-    with replacing(path) as temporary:
+    with replacing(path, follow=True) as temporary:
         temporary.write_text(f"    {command}\n\n{as_text(report)}", encoding="utf-8")
 
 
