@@ -194,7 +194,7 @@ def test_a_folder_that_cannot_be_written_to_is_refused(path, monkeypatch):
     def refuse(*arguments, **settings):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("pathlib.Path.open", refuse)
+    monkeypatch.setattr("relmo.files._open_no_link", refuse)
     with pytest.raises(OutputError, match=r"cannot write .*partial: Permission denied; choose"):
         open_writer(path)
 
