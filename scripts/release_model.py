@@ -28,7 +28,7 @@ from relmo.weights.model_card import CardExtras, model_card, table
 from relmo.weights.native import CARD, read_config, replacing_model, write_config
 
 LICENCE = "CC-BY-SA-4.0"
-LICENCE_FILE = Path(__file__).parents[1] / "models" / "relmo-en-base" / "LICENSE"
+LICENCE_FILE = Path(__file__).parents[1] / "src/relmo/models/relmo-en-small/LICENSE"
 CURVE = "perplexity.svg"
 RECORDED = (
     "seed", "data", "vocabulary", "steps", "tokens_seen", "seconds", "tokens_per_second",

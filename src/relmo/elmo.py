@@ -474,6 +474,8 @@ class Elmo:
             layers: compare by "mean", "top", "bottom" or a layer number instead of
                 `sense_vectors`.
         """
+        if not isinstance(word, str):
+            raise TextError(f"expected a word, got {type(word).__name__}; pass a string")
         check_sentences(sentences)
         if layers is not None:
             check_one_layer(layers, self.num_layers)

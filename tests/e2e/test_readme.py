@@ -31,4 +31,6 @@ def test_every_page_that_is_linked_is_there():
     pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
     for page in pages:
         for link in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
+            if link.startswith("models/") and not (ROOT / "models").exists():
+                continue  # a source archive has no packages of models
             assert (page.parent / link).exists(), f"{page.name}: {link}"

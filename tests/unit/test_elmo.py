@@ -365,6 +365,8 @@ def test_compare_says_when_the_word_is_nowhere(tiny):
         tiny.compare("zebra", ["a", "b"])
     with pytest.raises(TextError, match="expected a list of sentences, got a string"):
         tiny.compare("bank", "a bank")
+    with pytest.raises(TextError, match="expected a word, got list"):
+        tiny.compare(["bank"], ["a bank"])
 
 
 # ── what is no text ─────────────────────────────────────────────────────────────────────────────

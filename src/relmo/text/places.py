@@ -74,6 +74,7 @@ def find_places(
     A sentence that has the word in another case only is searched regardless of case.
     """
     spellings = [[word], [token.text for token in tokenizer.tokens(word)]]
+    folded = [[part.casefold() for part in parts] for parts in spellings]
     for number, sentence in enumerate(sentences):
         if isinstance(sentence, str):
             text, tokens = sentence, tokenizer.tokens(sentence)
@@ -81,24 +82,21 @@ def find_places(
         else:
             words = words_of(sentence, number, tokenizer)
             text, spans = " ".join(words), list(_joined_spans(words))
-        folded = [each.casefold() for each in words]
-        found = (
-            _find(spelling, given)
-            for given, fold in ((words, str), (folded, str.casefold))
-            for spelling in ([fold(part) for part in each] for each in spellings)
-        )
-        starts, size = next(((at, n) for at, n in found if at), ([], 0))
-        yield (
-            words,
-            [Place(number, at, size, text, spans[at][0], spans[at + size - 1][1]) for at in starts],
-        )
+        found = _find(spellings, words) or _find(folded, [each.casefold() for each in words])
+        places = [
+            Place(number, first, past - first, text, spans[first][0], spans[past - 1][1])
+            for first, past in found
+        ]
+        yield words, places
 
 
-def _find(part: list[str], words: list[str]) -> tuple[list[int], int]:
-    """Where a part begins among words, and its length."""
-    size = len(part)
-    starts = range(len(words) - size + 1) if size else range(0)
-    return [at for at in starts if words[at : at + size] == part], size
+def _find(spellings: list[list[str]], words: list[str]) -> list[tuple[int, int]]:
+    """Where the first spelling that occurs among words begins and ends, each time."""
+    for parts in filter(None, spellings):
+        starts = range(len(words) - len(parts) + 1)
+        if found := [(i, i + len(parts)) for i in starts if words[i : i + len(parts)] == parts]:
+            return found
+    return []
 
 
 def _joined_spans(words: Sequence[str]) -> Iterator[tuple[int, int]]:

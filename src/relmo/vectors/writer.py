@@ -55,8 +55,8 @@ class VectorWriter:
         dtype: VectorDtype = "float32",
         resume: bool = False,
     ) -> None:
+        self._write = check_output(Path(path))  # whose name chooses the format
         self.path = Path(os.path.realpath(path))  # one output by whatever links it is named
-        self._write = check_output(self.path)
         self._fingerprint, self._labels = fingerprint, list(layer_labels)
         self._dtype, self._width = dtype, 0
         run = {**fingerprint, "layer_labels": self._labels, "dtype": dtype}
