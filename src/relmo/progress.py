@@ -46,7 +46,7 @@ class Work:
     """One piece of long work; whoever does it calls `advance` and may set `detail`."""
 
     def __init__(self, what: str, total: int | None = None, done: int = 0) -> None:
-        self.what, self.total, self.done = what, total, done
+        self.what, self.total, self.done = printable(what), total, done
         self.detail = ""
         """What else there is to say, such as the last loss."""
         self.share: float | None = None

@@ -50,7 +50,7 @@ def test_sentences_of_training_are_not_tested_on(tmp_path):
 
 
 def test_a_folder_that_is_not_there_is_named(model, tmp_path):
-    with pytest.raises(SystemExit, match="is not a folder"):
+    with pytest.raises(SystemExit, match="no such file or folder"):
         SCRIPT["main"]([
             "--model", str(model), "--data", str(tmp_path), "--tasks", "ner",
             "--output", str(tmp_path / "out"),

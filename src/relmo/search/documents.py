@@ -384,8 +384,6 @@ def _number(cell: str) -> str | int | float:
 
 def _xlsx_rows(path: Path, max_bytes: int) -> Iterator[Row]:
     need_extra("search", "openpyxl")
-    from openpyxl import load_workbook
-
     line = 1
     try:
         with zipfile.ZipFile(path) as packed:  # which reads no more than it declares
@@ -396,8 +394,8 @@ def _xlsx_rows(path: Path, max_bytes: int) -> Iterator[Row]:
                 too_long(f"unpacked to {size:,} bytes, the spreadsheet", MAX_UNPACKED * max_bytes),
             )
             return
-        book = load_workbook(path, read_only=True, data_only=True)
-        with closing(book):
+        # openpyxl leaves a file that it cannot read open: so the file is ours
+        with path.open("rb") as file, closing(_open_book(file)) as book:
             sheet = book.worksheets[0]
             sheet.reset_dimensions()  # what the file says of its size need not be true
             header: list[str] = []
@@ -419,6 +417,12 @@ def _xlsx_rows(path: Path, max_bytes: int) -> Iterator[Row]:
         raise
     except Exception as error:  # a broken zip file, or one of many XML errors
         yield line, f"not valid XLSX ({error})"
+
+
+def _open_book(file: IO[bytes]) -> Any:  # noqa: ANN401 - openpyxl has no types
+    from openpyxl import load_workbook
+
+    return load_workbook(file, read_only=True, data_only=True)
 
 
 def _jsonl_rows(path: Path, max_bytes: int) -> Iterator[Row]:

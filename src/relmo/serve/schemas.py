@@ -130,7 +130,7 @@ _VALUE = {"anyOf": [*_ORDERED, {"type": "boolean"}, {"type": "null"}]}
 WHERE = {
     "type": "object",
     "maxProperties": MAX_CONDITIONS,
-    "propertyNames": {"pattern": r'^[^"\u0000]+$'},
+    "propertyNames": {"pattern": r"^[^\u0000]+$"},
     "additionalProperties": {
         "anyOf": [
             *_VALUE["anyOf"],

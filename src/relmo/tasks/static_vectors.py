@@ -19,6 +19,9 @@ from relmo.tasks.data_files import numbered_lines
 
 Vector = NDArray[np.float32]
 
+MAX_VALUE = 1e6
+"""No word vector has such numbers; their squares would still be finite."""
+
 
 class StaticVectors:
     """Words and their vectors, (2 + words, width); rows 0 and 1: padding and the unknown word."""
@@ -88,6 +91,7 @@ def _parse(values: str, width: int, path: Path, number: int) -> Vector | None:
         raise DataError(path, number, f"{error}; expected a word and its numbers") from error
     if len(parts) != width:
         raise DataError(path, number, f"expected {width} numbers as in line 1, got {len(parts)}")
-    if not np.isfinite(vector).all():
-        raise DataError(path, number, "a number is NaN or infinite; use another file")
+    if not (np.abs(vector) <= MAX_VALUE).all():  # nor if it is NaN
+        text = f"a number is NaN, infinite or beyond ±{MAX_VALUE:,.0f}; use another file"
+        raise DataError(path, number, text)
     return vector

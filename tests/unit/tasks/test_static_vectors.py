@@ -93,8 +93,9 @@ def test_bytes_that_are_no_utf8_spoil_their_own_word_alone(write):
         ("cat 1 2 3 4", "expected 3 numbers as in line 1, got 4"),
         ("cat", "expected 3 numbers as in line 1, got 0"),
         ("cat 1 2 x", "could not convert .*x.*; expected a word and its numbers"),
-        ("cat 1 2 nan", "a number is NaN or infinite"),
-        ("cat 1 -inf 3", "a number is NaN or infinite"),
+        ("cat 1 2 nan", "a number is NaN, infinite or beyond"),
+        ("cat 1 -inf 3", "a number is NaN, infinite or beyond"),
+        ("cat 1 2 9e29", "a number is NaN, infinite or beyond"),
     ],
 )
 def test_a_bad_line_is_named_with_file_and_number(write, line, what):
