@@ -340,10 +340,12 @@ class Faults:
         answers = []
         for _ in range(2):
             child = start(args, self.shop.logs)
-            answers.append(_ask(port))
-            began = time.monotonic()
-            child.kill(which)
-            ended = child.wait(20)
+            try:
+                answers.append(_ask(port))
+            finally:
+                began = time.monotonic()
+                child.kill(which)
+                ended = child.wait(20)
             if "Traceback" in ended.err or time.monotonic() - began > 15:
                 return "crashed", ended.last_words
         return ("same", "") if answers[0] == answers[1] else ("silent", "")
