@@ -11,6 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+from pyarrow import parquet
+
 from tests.faults.process import run
 from tests.support.toy_lm import Grammar, metrics
 from tests.support.toy_tasks import TOYS
@@ -26,6 +31,33 @@ SMALL_LM = (
 )  # fmt: skip
 
 
+Result = str | NDArray[np.float32]
+
+
+def is_same(one: Result, other: Result) -> bool:
+    """Whether two results are the same: digests to the bit, vectors within 1e-5."""
+    if isinstance(one, str) or isinstance(other, str):
+        return isinstance(one, str) and isinstance(other, str) and one == other
+    return one.shape == other.shape and bool(np.allclose(one, other, rtol=0, atol=1e-5))
+
+
+def vectors(path: Path) -> NDArray[np.float32]:
+    """All numbers of a vector file, in the order of its lines."""
+    if path.suffix == ".npz":
+        with np.load(path) as arrays:
+            parts = [arrays[str(i)] for i in range(len(arrays))]
+    elif path.suffix == ".h5":
+        with h5py.File(path) as file:
+            parts = [file[str(i)][()] for i in range(len(file) - 1)]
+    elif path.suffix == ".jsonl":
+        lines = map(json.loads, path.read_text().splitlines())
+        parts = [np.asarray(line["layers"], np.float32) for line in lines]
+    else:
+        column = parquet.read_table(path)["vector"].combine_chunks()
+        parts = [column.flatten().to_numpy()]
+    return np.concatenate([part.ravel() for part in parts]).astype(np.float32)
+
+
 @dataclass(frozen=True)
 class Job:
     """A command that takes some seconds and writes `output`."""
@@ -33,8 +65,9 @@ class Job:
     name: str
     args: Callable[[Path], list[str]]
     """Output -> the command's arguments."""
-    result: Callable[[Path], str]
-    """Output -> a digest of what the work was for; the same for every way to get there."""
+    result: Callable[[Path], Result]
+    """Output -> what the work was for, the same for every way to get there: a digest, or vectors,
+    which depend on the batch in their last bits."""
     output: str = "out"
     resume: tuple[str, ...] = ("--resume",)
     """What the command needs to go on; nothing where it goes on by itself."""
@@ -137,12 +170,12 @@ class Workshop:
 
     def jobs(self) -> list[Job]:
         """Every long command."""
-        vectors = [
-            Job(f"embed {suffix}", self.embedding, lambda path: digest(path.read_bytes()), suffix)
-            for suffix in ("out.h5", "out.npz", "out.parquet", "out.jsonl")
+        embedding = [
+            Job(f"embed {name}", self.embedding, vectors, name)
+            for name in ("out.h5", "out.npz", "out.parquet", "out.jsonl")
         ]
         return [
-            *vectors,
+            *embedding,
             Job("pretrain", lambda o: ["pretrain", *self.pretraining(o, 150)], self.pretrained),
             Job("train", self.training, self.trained),
             Job("index", self.indexing, self.hits, "notes.relmo", resume=()),

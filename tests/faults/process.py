@@ -35,7 +35,7 @@ class Ended:
     @property
     def last_words(self) -> str:
         """The last lines of what it said."""
-        return f"exit {self.status}: " + " | ".join((self.err or self.out).splitlines()[-2:])[-300:]
+        return f"exit {self.status}: " + " | ".join((self.err or self.out).splitlines()[-6:])[-500:]
 
 
 class Running:
@@ -66,11 +66,13 @@ class Running:
                 raise TimeoutError(f"still running after {timeout:.0f} s")
             time.sleep(0.005)
         assert self._status is not None
-        texts = [
-            (self._folder / name).read_text(encoding="utf-8", errors="replace")
-            for name in (f"{self.pid}.out", f"{self.pid}.err")
-        ]
-        return Ended(self._status, *texts)
+        return Ended(self._status, self._said("out"), self._said("err"))
+
+    def _said(self, name: str) -> str:
+        path = self._folder / f"{self.pid}.{name}"
+        if not path.exists():  # killed before its first line
+            return ""
+        return path.read_text(encoding="utf-8", errors="replace")
 
 
 def start(
@@ -96,6 +98,11 @@ def start(
         sys.stdout, sys.stderr = (open(n, "w", encoding="utf-8", buffering=1) for n in (1, 2))  # noqa: PTH123, SIM115
         before()
         code = run_main([str(arg) for arg in args])
+    except KeyboardInterrupt:
+        if "relmo/cli" in traceback.format_exc():
+            traceback.print_exc()
+        else:
+            code = 130  # before the command had begun
     except BaseException:
         traceback.print_exc()
     finally:
