@@ -111,12 +111,12 @@ def text_targets() -> list[Target]:
     schemes["code points"] = CharCnnConfig(**sizes, scheme="code_points", alphabet=alphabet)
     filters = [b"year>=1990", "année = 1950".encode(), b'a.b != "x y"', b"ok=true"]
     return [
-        *(Target(f"tokenizer {n}", seeds, tokens(n), 12) for n in ("relmo", "treebank")),
-        Target("tokenizer whitespace", seeds, tokens("whitespace"), 2),
-        Target("sentences", seeds, sentences, 12),
-        *(Target(f"spelling {n}", seeds, spelling(c), 6) for n, c in schemes.items()),
-        Target("search terms", seeds, lambda data: analyze(data.decode("utf-8", "replace")), 6),
-        Target("filters", filters, where, 6),
+        *(Target(f"tokenizer {n}", seeds, tokens(n), 60) for n in ("relmo", "treebank")),
+        Target("tokenizer whitespace", seeds, tokens("whitespace"), 10),
+        Target("sentences", seeds, sentences, 60),
+        *(Target(f"spelling {n}", seeds, spelling(c), 30) for n, c in schemes.items()),
+        Target("search terms", seeds, lambda data: analyze(data.decode("utf-8", "replace")), 30),
+        Target("filters", filters, where, 30),
     ]
 
 
