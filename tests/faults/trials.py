@@ -118,7 +118,8 @@ class Faults:
                 if file.stat().st_size == 0 or _is_log(file):
                     continue
                 name = file.relative_to(folder)
-                for _ in range(number):
+                is_slow = kind.startswith("interrupted")  # seconds each
+                for _ in range(max(1, number // 3) if is_slow else number):
                     what = f"{kind}: {_generic(name)}"
                     yield self._trial(
                         "one bit flipped", what, self._flip, folder, name, ask, expected

@@ -84,7 +84,7 @@ def _parse(values: str, width: int, path: Path, number: int) -> Vector | None:
     """The numbers of a line; None if the line belongs to a word that contains spaces."""
     parts = values.split()
     try:
-        vector = np.array(parts, dtype=np.float32)
+        vector = np.array(parts, dtype=np.float64)
     except ValueError as error:
         if len(parts) > width:
             return None
@@ -94,4 +94,4 @@ def _parse(values: str, width: int, path: Path, number: int) -> Vector | None:
     if not (np.abs(vector) <= MAX_VALUE).all():  # nor if it is NaN
         text = f"a number is NaN, infinite or beyond ±{MAX_VALUE:,.0f}; use another file"
         raise DataError(path, number, text)
-    return vector
+    return vector.astype(np.float32)
