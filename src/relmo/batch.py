@@ -19,6 +19,7 @@ from relmo.config import check_choice
 from relmo.elmo import Elmo
 from relmo.errors import Interrupted
 from relmo.layers import LayerChoice, check_layers, layer_labels
+from relmo.progress import Work
 from relmo.runtime.runtime import AnyVectors
 from relmo.types import VectorDtype
 from relmo.vectors.formats import Record, estimate_bytes
@@ -57,6 +58,7 @@ def embed_lines(
     dtype: VectorDtype = "float32",
     resume: bool = False,
     batch_tokens: int | None = None,
+    work: Work | None = None,
 ) -> EmbedReport:
     """Embed each line and write the vectors in the format that the output's suffix names.
 
@@ -69,7 +71,9 @@ def embed_lines(
         dtype: of the vectors; "float16" halves the file.
         resume: continue an interrupted run of the same job.
         batch_tokens: padded tokens per batch; by default what suits the device.
+        work: advanced by each line whose vectors are safe.
     """
+    work = work or Work("lines")
     fingerprint = {"model": elmo.fingerprint(), "layers": layers, "tokenized": tokenized}
     check_layers(layers, elmo.num_layers)
     check_choice("dtype", dtype, get_args(VectorDtype))
@@ -80,12 +84,14 @@ def embed_lines(
     ):
         start = time.perf_counter()
         resumed = writer.done
+        work.skip(resumed)
         todo = (text for line, text in enumerate(lines) if not writer.is_done(line, text))
         tokens = words_cut = replaced = 0
         split = partial(words_of_line, elmo, tokenized=tokenized)
         embed = partial(elmo.embed_stream, layers=layers, dtype=dtype, batch_tokens=batch_tokens)
         for record in _records(todo, split, embed, first=resumed):
             writer.append(record)
+            work.advance()
             tokens += len(record.tokens)
             replaced += "\ufffd" in record.text
             words_cut += sum(map(elmo.runtime.is_cut, record.tokens))

@@ -59,6 +59,11 @@ class Work:
         """Count items as done."""
         self.done += count
 
+    def skip(self, count: int) -> None:
+        """Count items as done before: they say nothing about the speed."""
+        self.done += count
+        self._first = self.done / self.total if self.total else 0.0
+
     @property
     def fraction(self) -> float | None:
         """The fraction completed; None if the total is unknown."""

@@ -7,6 +7,7 @@ import pytest
 from relmo.batch import embed_lines, estimate_job
 from relmo.errors import ConfigError, Interrupted, OutputError
 from relmo.layers import layer_labels, parse_layers
+from relmo.progress import Work
 from relmo.runtime.runtime import WINDOW_TOKENS
 
 LINES = [f"line {i} of the text ." if i % 5 else "" for i in range(40)]
@@ -146,3 +147,17 @@ def test_an_unknown_dtype_fails_before_anything_is_written(tiny, tmp_path):
     with pytest.raises(ConfigError, match="unknown dtype 'float8'; choose float32, float16"):
         embed_lines(tiny, LINES, tmp_path / "out.h5", dtype="float8")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_progress_counts_lines_whose_vectors_are_safe(tiny, tmp_path):
+    work, lines = Work("lines", 40), [f"word{i} bank" for i in range(40)]
+
+    def interrupted():
+        yield from lines[:30]
+        assert work.done == 0  # read ahead, not yet embedded
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        embed_lines(tiny, interrupted(), tmp_path / "out.npz", work=work)
+    embed_lines(tiny, lines, tmp_path / "out.npz", work=work, resume=True)
+    assert work.done == 40

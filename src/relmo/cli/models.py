@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import asdict
 from enum import Enum
 from pathlib import Path
@@ -100,7 +99,8 @@ def embed(
         isinstance(each, Path) and output.exists() and each.samefile(output) for each in sources
     ):
         raise ConfigError(f"{output} is also an input; choose another output")
-    elmo = Elmo.from_pretrained(model, precision=precision)  # type: ignore[arg-type]
+    with working(f"loading {model}"):
+        elmo = Elmo.from_pretrained(model, precision=precision)  # type: ignore[arg-type]
     chosen = parse_layers(layers)
     check_layers(chosen, elmo.config.num_layers)
     if elmo.config.name == UNTRAINED:
@@ -109,12 +109,13 @@ def embed(
     total = None
     if all(isinstance(source, Path) and source.is_file() for source in sources):  # not a pipe
         # Reading the files once also finds invalid bytes before hours of work.
-        size = estimate_job(elmo, read_files(sources, errors.value), output, **job)
+        with working("reading the input once"):
+            size = estimate_job(elmo, read_files(sources, errors.value), output, **job)
         total = size.lines
         _say_size(size, elmo, output, dtype)
-    lines = progress(read_files(sources, errors.value), total, "lines", show=True)
-    with closing(lines):  # removes the progress bar before an error is printed
-        report = embed_lines(elmo, lines, output, **job, resume=resume)
+    with working("lines", total) as work:
+        lines = read_files(sources, errors.value)
+        report = embed_lines(elmo, lines, output, **job, resume=resume, work=work)
     if errors is OnError.REPLACE and (replaced := report.lines_with_replacements):
         note(f"{replaced} lines contain U+FFFD, from invalid UTF-8 or already in the input")
     say(asdict(report), as_json)
