@@ -86,6 +86,9 @@ class Faults:
         ended = run([*job.args(output), *job.resume], self.shop.logs)
         if ended.explained and "no checkpoint" in ended.err:
             ended = run(job.args(output), self.shop.logs)
+        if ended.explained and "delete it to start again" in ended.err:
+            shutil.rmtree(output)  # as it says
+            ended = run(job.args(output), self.shop.logs)
         if ended.status:
             return "crashed", ended.last_words
         return self._compare(job, output)

@@ -9,6 +9,7 @@ import json
 import os
 import shlex
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -104,11 +105,13 @@ def interruptible(command: Callable[P, None]) -> Callable[P, None]:
     def run(*args: P.args, **options: P.kwargs) -> None:
         in_main_thread = threading.current_thread() is threading.main_thread()
         before = signal.signal(signal.SIGTERM, _terminate) if in_main_thread else None
+        hook, sys.unraisablehook = sys.unraisablehook, _interrupt_again
         try:
             command(*args, **options)
         except KeyboardInterrupt as error:
             raise Stopped(error) from error
         finally:
+            sys.unraisablehook = hook
             if in_main_thread:
                 signal.signal(signal.SIGTERM, before)
 
@@ -117,6 +120,17 @@ def interruptible(command: Callable[P, None]) -> Callable[P, None]:
 
 def _terminate(number: int, frame: FrameType | None) -> None:
     raise Interrupted(cause=number)
+
+
+def _interrupt_again(lost: sys.UnraisableHookArgs) -> None:
+    """Repeat a signal that came while Python cleaned up an object, where exceptions are lost."""
+    if not isinstance(lost.exc_value, KeyboardInterrupt):
+        sys.__unraisablehook__(lost)
+        return
+    number = getattr(lost.exc_value, "signal", signal.SIGINT)
+    again = threading.Timer(0.01, os.kill, [os.getpid(), number])  # after the cleaning
+    again.daemon = True
+    again.start()
 
 
 def say_interrupted(error: KeyboardInterrupt, command: Sequence[str]) -> int:

@@ -2,6 +2,7 @@
 
 import signal
 import threading
+import time
 
 import pytest
 
@@ -65,3 +66,19 @@ def test_a_command_in_another_thread_leaves_signals_alone():
     thread.start()
     thread.join()
     assert done == [True]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_that_python_loses_is_repeated(number):
+    class Cleaned:
+        def __del__(self):
+            signal.raise_signal(number)  # the exception of its handler is ignored here
+
+    @interruptible
+    def command():
+        Cleaned()
+        time.sleep(20)
+
+    with pytest.raises(Stopped) as stopped:
+        command()
+    assert getattr(stopped.value.cause, "signal", signal.SIGINT) == number
