@@ -90,6 +90,8 @@ def main(args: list[str] | None = None) -> None:
         sys.exit(exit_code(error))
     except Stopped as stopped:
         sys.exit(say_interrupted(stopped.cause, given))
+    except KeyboardInterrupt as error:  # before the command began
+        sys.exit(say_interrupted(error, given))
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # e.g. `| head`
         sys.exit(1)

@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from relmo.cli.main import main
 from relmo.cli.shared import Stopped, if_interrupted, interruptible, say_interrupted
 from relmo.errors import Interrupted
 
@@ -82,3 +83,14 @@ def test_a_signal_that_python_loses_is_repeated(number):
     with pytest.raises(Stopped) as stopped:
         command()
     assert getattr(stopped.value.cause, "signal", signal.SIGINT) == number
+
+
+def test_an_interruption_before_the_command_begins_is_a_line(monkeypatch, capsys):
+    def interrupted(*args, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("relmo.cli.main.app", interrupted)
+    with pytest.raises(SystemExit) as end:
+        main(["info", "tiny"])
+    assert end.value.code == 130
+    assert capsys.readouterr().err == "relmo: interrupted. Start again with: relmo info tiny\n"
