@@ -44,6 +44,7 @@ def normalize(vectors: Vectors) -> Vectors:
     is_extreme = (norms < 1 / SQUARABLE) | (norms > SQUARABLE)
     if is_extreme.any():  # by the largest value first: its square might not be a float32
         largest = np.abs(vectors).max(-1, keepdims=True, initial=0)
-        vectors = vectors / np.where(is_extreme & (largest > 0), largest, np.float32(1))
+        scales = np.where(is_extreme & (largest > 0), largest, 1)
+        vectors = np.asarray(vectors / scales, dtype=np.float32)
         norms = np.linalg.norm(vectors, axis=-1, keepdims=True)
     return np.asarray(vectors / np.where(norms == 0, 1, norms), dtype=np.float32)
