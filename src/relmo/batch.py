@@ -79,7 +79,9 @@ def embed_lines(
     check_choice("dtype", dtype, get_args(VectorDtype))
     labels = layer_labels(layers, elmo.num_layers)
     with (
-        VectorWriter(output, fingerprint, labels, dtype=dtype, resume=resume) as writer,
+        VectorWriter(
+            output, fingerprint, labels, dtype=dtype, width=elmo.width, resume=resume
+        ) as writer,
         _saying_what_is_safe(writer),
     ):
         start = time.perf_counter()

@@ -33,6 +33,9 @@ BYTE_IDS = 262
 NUM_MARKERS = 5
 """Begin and end of sentence, begin and end of word, padding inside a word."""
 
+MAX_NAME = 100
+"""Characters of a name for which a similar one is suggested."""
+
 Config = TypeVar("Config")
 
 
@@ -351,9 +354,14 @@ def build(kind: type[Config], values: Any, where: str) -> Config:  # noqa: ANN40
 def check_keys(values: Mapping[str, Any], known: set[str], where: str) -> None:
     """Raise ConfigError for an unknown key, and suggest the nearest known one."""
     for key in values.keys() - known:
-        near = get_close_matches(key, known, 1)
+        near = nearest(key, known)
         hint = f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(sorted(known))}"
         raise ConfigError(f"{where}: unknown key {shown(key)}{hint}")
+
+
+def nearest(name: str, known: Iterable[str]) -> list[str]:
+    """The known name most like this one, if any is; the search takes memory for each character."""
+    return get_close_matches(name, list(known), 1) if len(name) <= MAX_NAME else []
 
 
 def check_choice(what: str, value: object, choices: Iterable[str]) -> None:

@@ -27,7 +27,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from relmo.config import ElmoConfig, Start, check_choice
+from relmo.config import ElmoConfig, Start, WordTableConfig, check_choice
 from relmo.errors import ConfigError, TextError
 from relmo.kernels.cpu_products import Precision
 from relmo.language_model import LanguageModel
@@ -189,6 +189,8 @@ class Elmo:
         for name, tensor in sorted(tensors_of(self.bilm)):
             digest.update(name.encode())
             digest.update(tensor.contiguous().numpy().data)
+        if self.lexicon is not None and isinstance(self.config.tokens, WordTableConfig):
+            digest.update("\n".join(self.lexicon.words).encode("utf-8", "surrogatepass"))
         return digest.hexdigest()
 
     def to(self, device: str | torch.device) -> Self:

@@ -185,7 +185,7 @@ def open_locked(path: Path) -> FileIO:
         InUse: Another process has locked it.
     """
     while True:
-        file = FileIO(path, "ab", opener=_open_no_link)
+        file = FileIO(path, "ab", opener=open_own)
         try:
             _lock(file, path)
             with suppress(FileNotFoundError):
@@ -197,9 +197,23 @@ def open_locked(path: Path) -> FileIO:
         file.close()  # its owner deleted it between our opening and our locking: try again
 
 
-def _open_no_link(path: str, flags: int) -> int:
-    """Open without following a link: what it points to is not ours to write."""
-    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
+def open_own(path: str, flags: int) -> int:
+    """For `open(..., opener=open_own)`: a link, a pipe or a device is an OSError at once.
+
+    In a folder from elsewhere any of them may stand under the name of a file that relmo writes.
+    """
+    flags |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    wrong = "it is a link, a pipe or a device, not a file of relmo; delete it"
+    try:
+        descriptor = os.open(path, flags, 0o666)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO):
+            raise OSError(error.errno, wrong, path) from error
+        raise
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, wrong, path)
+    return descriptor
 
 
 @contextmanager

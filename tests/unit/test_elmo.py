@@ -290,6 +290,20 @@ def test_models_of_equal_weights_have_equal_fingerprints():
         assert Elmo.untrained(tiny_config(**change), 1).fingerprint() != one.fingerprint()
 
 
+def test_a_word_table_of_other_words_is_another_model():
+    from relmo import WordTableConfig
+    from relmo.nn.bilm import BiLM, initialize
+    from relmo.text.lexicon import Lexicon
+
+    bilm = initialize(BiLM(tiny_config(tokens=WordTableConfig(width=8, num_words=5))), 0)
+    special = ["<S>", "</S>", "<UNK>"]
+    one, two, other = (
+        Elmo(bilm, Lexicon(special + words)).fingerprint()
+        for words in (["cat", "dog"], ["cat", "dog"], ["dog", "cat"])
+    )
+    assert one == two != other
+
+
 def test_the_default_shapes_are_the_papers():
     config = ElmoConfig()
     assert (config.num_layers, config.width, config.lstm.cell_width) == (3, 1024, 4096)

@@ -227,12 +227,23 @@ def test_a_link_that_nobody_named_is_not_followed(tmp_path):
         temporary.write_text("new")
     with replacing_folder(folder / "folder") as temporary:
         (temporary / "a").write_text("new")
-    with pytest.raises(OSError, match="symbolic links"):
+    with pytest.raises(OSError, match="a link, a pipe or a device"):
         open_locked(folder / "lock")
     assert real.read_text() == "precious"
     assert (folder / "file").read_text() == "new"
     assert texts(folder / "folder") == {"a": "new"}
     assert {path.name for path in folder.iterdir()} == {"file", "folder", "lock"}
+
+
+@pytest.mark.parametrize("read", [False, True])
+def test_a_pipe_in_place_of_a_lock_is_refused_at_once(tmp_path, read):
+    path = tmp_path / "lock"
+    os.mkfifo(path)
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK) if read else None
+    with pytest.raises(OSError, match="a link, a pipe or a device"):
+        open_locked(path)
+    if reader is not None:
+        os.close(reader)
 
 
 def test_a_long_name_can_be_replaced(tmp_path):

@@ -10,6 +10,8 @@ from relmo.config import check_choice
 from relmo.types import Vectors
 
 Pooling = Literal["mean", "max", "first", "last"]
+SQUARABLE = 1e15
+"""Squares of numbers up to it, and down to its inverse, are exact enough as float32."""
 
 
 def pool(tokens: Vectors, how: Pooling, weights: Vectors | None = None) -> Vectors:
@@ -37,5 +39,12 @@ def pool(tokens: Vectors, how: Pooling, weights: Vectors | None = None) -> Vecto
 
 def normalize(vectors: Vectors) -> Vectors:
     """Scale each vector to unit length; zero vectors stay zero. (..., D) -> (..., D)."""
-    norms = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    with np.errstate(over="ignore"):
+        norms = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    is_extreme = (norms < 1 / SQUARABLE) | (norms > SQUARABLE)
+    if is_extreme.any():  # by the largest value first: its square might not be a float32
+        largest = np.abs(vectors).max(-1, keepdims=True, initial=0)
+        scales = np.where(is_extreme & (largest > 0), largest, 1)
+        vectors = np.asarray(vectors / scales, dtype=np.float32)
+        norms = np.linalg.norm(vectors, axis=-1, keepdims=True)
     return np.asarray(vectors / np.where(norms == 0, 1, norms), dtype=np.float32)

@@ -10,12 +10,12 @@ commands, by an entry point of the package that contains it:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
+from relmo.config import nearest, shown
 from relmo.errors import ConfigError
 from relmo.tasks import sources
 from relmo.tasks.data_files import Part
@@ -57,9 +57,9 @@ def find_task(name: str) -> type[AnyTask]:
     if name in elsewhere.names:
         return _checked(elsewhere[name].load())
     known = [*TASKS, *_registered, *sorted(elsewhere.names)]
-    near = get_close_matches(name, known, 1)
+    near = nearest(name, known)
     hint = f"did you mean {near[0]!r}?" if near else f"choose one of {', '.join(known)}"
-    raise ConfigError(f"unknown task {name!r}; {hint}")
+    raise ConfigError(f"unknown task {shown(name)}; {hint}")
 
 
 def _checked(task: Any) -> type[AnyTask]:  # noqa: ANN401 - what a package calls a task

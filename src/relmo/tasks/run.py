@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -18,11 +20,11 @@ from typing import Any, get_type_hints
 import numpy as np
 import torch
 
-from relmo.config import Settings, shown
+from relmo.config import Settings, Width, shown
 from relmo.elmo import Elmo
 from relmo.elmo_layer import ElmoLayer
-from relmo.errors import ConfigError, ModelNotFound, WeightError
-from relmo.files import make_folder, read_json, replacing, sha256
+from relmo.errors import ConfigError, MissingExtra, ModelNotFound, WeightError
+from relmo.files import make_folder, read_json, read_limited, replacing, sha256
 from relmo.progress import working
 from relmo.runtime.runtime import PrecisionChoice, check_precision
 from relmo.tasks.data_files import Part
@@ -45,6 +47,7 @@ FIXED = "input", "model", "batch"
 RANDOM_WIDTH = 100
 """Width of static vectors that are trained from random values."""
 CARD, WORDS = "task.json", "words.json"
+MAX_WORDS_BYTES = 256 * 2**20
 ANY_SIZE = 1000
 """A setting up to this value is not compared with the stored weights."""
 
@@ -80,7 +83,7 @@ def make_task_recipe(task: str, values: Mapping[str, Any], where: str) -> TaskRe
 
 
 @dataclass(frozen=True, kw_only=True)
-class TaskCard:
+class TaskCard(Settings):
     """What is needed to build a trained model besides its weights: task.json and words.json."""
 
     task: str
@@ -89,7 +92,7 @@ class TaskCard:
     """What the task found in its training data, such as labels."""
     words: list[str]
     """Words with a static vector, in the order of the rows."""
-    static_width: int
+    static_width: Width
     letters: list[str] | None
     """Characters of the model's own character CNN; None if it has none."""
     elmo: dict[str, str] | None
@@ -114,11 +117,32 @@ class TaskCard:
         if missing or not (folder / WORDS).is_file():
             what = ", ".join(sorted(missing)) or WORDS
             raise WeightError(f"{folder}: {what} missing; train again")
-        try:
-            words = json.loads((folder / WORDS).read_text(encoding="ascii"))
-            return cls(words=words, **values)
-        except (ValueError, TypeError) as error:
-            raise WeightError(f"{folder}: {CARD} or {WORDS} is damaged ({error})") from error
+        with _describing(folder):
+            words = json.loads(read_limited(folder / WORDS, MAX_WORDS_BYTES).decode("ascii"))
+            card = cls(words=words, **values)
+            strings = [card.task, *card.words, *(card.letters or ()), *(card.elmo or {}).values()]
+            if not all(isinstance(each, str) for each in strings):
+                raise TypeError("expected strings")
+        return card
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.elmo is not None and not self.elmo.keys() >= {"name", "fingerprint", "place"}:
+            raise ConfigError("elmo must have a name, a fingerprint and a place")
+
+
+@contextmanager
+def _describing(folder: Path) -> Iterator[None]:
+    """Turn whatever two files of a folder from elsewhere lead to into a WeightError."""
+    try:
+        yield
+    except (WeightError, MissingExtra, torch.OutOfMemoryError):
+        raise
+    except Exception as error:
+        raise WeightError(
+            f"{folder}: {CARD} or {WORDS} is damaged, or not of this task ({type(error).__name__}: "
+            f"{error}); copy the folder again, or train again"
+        ) from error
 
 
 def train_task(
@@ -272,7 +296,8 @@ def load_task(
         layer = make_elmo_layer(model, recipe.input)
     table = np.zeros((len(card.words) + 2, card.static_width), np.float32)
     static = StaticVectors(card.words, table)
-    task = _make_task(card, recipe, static, layer, world.device, {})
+    with _describing(folder):
+        task = _make_task(card, recipe, static, layer, world.device, {})
     Run(folder).load_best(task.model)
     task.model.eval().requires_grad_(False)
     return task
@@ -371,7 +396,8 @@ def _check_declared(card: TaskCard, folder: Path) -> None:
     A folder may come from anyone, and a model is built before its weights are read.
     """
     path = Run(folder).best_path
-    shapes = tensor_shapes(path).values() if path.is_file() else ()
+    found = tensor_shapes(path).values() if path.is_file() else ()
+    shapes = [shape for shape in found if math.prod(shape)]  # an empty one may claim any size
     most = max([ANY_SIZE, *(size for shape in shapes for size in shape)])
     settings = [card.recipe.get(section, {}) for section in ("input", "model")]
     for values in [*settings, {"static_width": card.static_width}]:
@@ -381,3 +407,8 @@ def _check_declared(card: TaskCard, folder: Path) -> None:
                     f"{folder / CARD}: {name} is {shown(value)}, but no weight in {path.name} has "
                     f"more than {most:,} rows or columns; are they from the same run?"
                 )
+    if path.is_file() and (2 + len(card.words)) * card.static_width > sum(map(math.prod, shapes)):
+        raise WeightError(
+            f"{folder / CARD}: static_width is {card.static_width}, but {path.name} is too small "
+            f"for vectors of {len(card.words):,} words; are they from the same run?"
+        )

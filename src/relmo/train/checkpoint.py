@@ -12,38 +12,49 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import re
 import shutil
 import warnings
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
+from relmo.config import CountOrZero, Range, Settings
 from relmo.errors import WeightError
-from relmo.files import read_json, replacing_folder, sha256
+from relmo.files import open_regular, read_json, replacing_folder, sha256
 from relmo.weights.safetensors_files import write_tensors
 from relmo.weights.tensors import check_names, check_shape
 
 TENSORS = "tensors.safetensors"
+CHECKPOINT = re.compile(r"step-\d{9,18}", re.ASCII)
+UNFINISHED = re.compile(r"step-\d{9,18}\.tmp", re.ASCII)
+"""As earlier releases named a checkpoint that they were writing."""
+OPTIMIZER_KEY = re.compile(r"\d{1,9}\..+", re.ASCII)
 KEEP = 2
 """Checkpoints kept."""
 ADVICE = "free some space, then resume from the previous checkpoint, which is complete"
 OTHER_MODEL = "the checkpoint is of another model or recipe: resume with the one it started with"
 
 
+Step = Annotated[int, Range(least=-1, most=10**15)]
+Seconds = Annotated[float, Range(least=0, most=1e12)]
+
+
 @dataclass(frozen=True)
-class Best:
+class Best(Settings):
     """The best scores, the step they were reached at, and the number of evaluations since."""
 
-    step: int = -1
+    step: Step = -1
     scores: dict[str, float] = field(default_factory=dict)
-    waited: int = 0
+    waited: CountOrZero = 0
 
     def is_beaten_by(self, scores: Mapping[str, float], name: str) -> bool:
         """Whether the named score is higher; NaN never is."""
@@ -51,11 +62,11 @@ class Best:
 
 
 @dataclass(frozen=True)
-class Progress:
+class Progress(Settings):
     """How far a run has come."""
 
-    step: int = 0
-    seconds: float = 0.0
+    step: Step = 0
+    seconds: Seconds = 0.0
     best: Best = field(default_factory=Best)
     is_pending: bool = False
     """Whether the evaluation after this step was interrupted, and is to be made."""
@@ -85,7 +96,8 @@ class Snapshot:
         found = find_checkpoints(folder)
         kept = [place for place in found if place.name <= name][-KEEP:]
         # Later ones are damaged, or this run would have gone on from them.
-        for old in [*(place for place in found if place not in kept), *folder.glob("step-*.tmp")]:
+        unfinished = _own_folders(folder, UNFINISHED)
+        for old in [*(place for place in found if place not in kept), *unfinished]:
             shutil.rmtree(old, ignore_errors=True)
 
 
@@ -159,6 +171,7 @@ def load_checkpoint(
     for place in reversed(places):
         try:
             state, tensors = _read(place)
+            progress, numbers = _progress(state), _numbers(state)
         except (OSError, ValueError, LookupError, TypeError, SafetensorError) as error:
             damaged.append(f"{place}: damaged ({error or type(error).__name__})")
             continue
@@ -168,9 +181,7 @@ def load_checkpoint(
         kind = type(optimizer).__name__
         if state.get("kind", kind) != kind:
             raise WeightError(f"{place}: was made with {state['kind']}, not {kind}; {OTHER_MODEL}")
-        _restore_optimizer(optimizer, _part(tensors, "optimizer."), state["optimizer"])
-        best, is_pending = Best(**state.get("best", {})), state.get("is_pending", False)
-        progress = Progress(state["step"], state["seconds"], best, is_pending)
+        _restore_optimizer(optimizer, _part(tensors, "optimizer."), numbers)
         return progress, _part(tensors, "carried.")
     if damaged:
         raise WeightError(f"{'; '.join(damaged)}; there is no other checkpoint: start again")
@@ -183,11 +194,26 @@ def _read(place: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     path, seal = place / TENSORS, state.pop("seal", None)
     if seal is not None and seal != _seal(state):
         raise ValueError("the checksum of state.json does not match")
-    if path.stat().st_size != state["bytes"]:
-        raise ValueError(f"{TENSORS} has {path.stat().st_size} bytes, not {state['bytes']}")
+    with open_regular(path) as file:
+        size = os.fstat(file.fileno()).st_size
+    if size != state["bytes"]:
+        raise ValueError(f"{TENSORS} has {size} bytes, not {state['bytes']}")
     if "sha256" in state and sha256(path) != state["sha256"]:
         raise ValueError(f"the checksum of {TENSORS} does not match")
     return state, load_file(path)
+
+
+def _progress(state: dict[str, Any]) -> Progress:
+    best, is_pending = Best(**state.get("best", {})), state.get("is_pending", False)
+    return Progress(state["step"], state["seconds"], best, is_pending)
+
+
+def _numbers(state: dict[str, Any]) -> dict[str, Any]:
+    """The optimizer's values that are no tensors, by the number of their weight and their name."""
+    numbers = state["optimizer"]
+    if not isinstance(numbers, dict) or not all(map(OPTIMIZER_KEY.fullmatch, numbers)):
+        raise ValueError("state.json does not describe the state of an optimizer")
+    return numbers
 
 
 def _seal(state: dict[str, Any]) -> str:
@@ -211,7 +237,13 @@ def step_name(step: int) -> str:
 
 def find_checkpoints(folder: Path) -> list[Path]:
     """The folders of the checkpoints, oldest first."""
-    return sorted(p for p in folder.glob("step-*") if p.is_dir() and p.suffix != ".tmp")
+    return _own_folders(folder, CHECKPOINT)
+
+
+def _own_folders(folder: Path, name: re.Pattern[str]) -> list[Path]:
+    """The subfolders with names that relmo gives, sorted: a link or any other name is not ours."""
+    found = (p for p in folder.glob("step-*") if name.fullmatch(p.name))
+    return sorted(p for p in found if p.is_dir() and not p.is_symlink())
 
 
 def last_step(folder: Path) -> int | None:
@@ -228,14 +260,16 @@ def _restore_optimizer(
     optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor], numbers: dict[str, Any]
 ) -> None:
     state: dict[int, dict[str, Any]] = {}
+    other = "the checkpoint belongs to an optimizer of other weights; start again"
     for key, value in {**tensors, **numbers}.items():
+        if not OPTIMIZER_KEY.fullmatch(key):
+            raise WeightError(other)
         index, name = key.split(".", 1)
         state.setdefault(int(index), {})[name] = value
     weights = [p for group in optimizer.param_groups for p in group["params"]]
     for place, values in state.items():
         shapes = {v.shape for v in values.values() if isinstance(v, Tensor) and v.ndim}
         if place >= len(weights) or not shapes <= {weights[place].shape}:
-            what = "the checkpoint belongs to an optimizer of other weights"
-            raise WeightError(f"{what}; start again")
+            raise WeightError(other)
     groups = optimizer.state_dict()["param_groups"]
     optimizer.load_state_dict({"state": state, "param_groups": groups})

@@ -35,6 +35,7 @@ from relmo.files import (
     explain,
     locked_folder,
     make_folder,
+    open_own,
     read_json,
     replacing,
     tidy,
@@ -153,7 +154,8 @@ class Run:
 
     def append_metrics(self, values: Mapping[str, Any]) -> None:
         """Add a line to metrics.jsonl."""
-        with explain(self.metrics_path), self.metrics_path.open("a", encoding="utf-8") as file:
+        path = self.metrics_path
+        with explain(path), open(path, "a", encoding="utf-8", opener=open_own) as file:
             file.write(json.dumps(values) + "\n")
 
     def drop_metrics_after(self, step: int, *, is_over: bool = False) -> None:
@@ -163,8 +165,9 @@ class Run:
         """
         if not self.metrics_path.is_file():
             return
-        kept, lines = [], self.metrics_path.read_text(encoding="utf-8").splitlines()
-        with suppress(ValueError, KeyError):  # a half-written line
+        text = self.metrics_path.read_text(encoding="utf-8", errors="replace")
+        kept, lines = [], text.splitlines()
+        with suppress(ValueError, KeyError, TypeError, RecursionError):  # a half-written line
             for line in lines:
                 values = json.loads(line)
                 is_last_score = is_over and values["step"] == step and "loss" not in values

@@ -22,7 +22,7 @@ import struct
 import sys
 import time
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from io import BufferedReader
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -42,6 +42,8 @@ UNSAID = {"dtype": "float32"}
 """What a run was that does not say it: before vectors could be float16."""
 
 MAGIC = b"RELMOJ1\n"
+MAX_HEADER = 2**20
+"""More bytes than a header has: it says what the run is."""
 _HEADER = struct.Struct("<8sII")
 _HEAD = struct.Struct("<4sQIIQI")
 _CRC = struct.Struct("<I")
@@ -54,14 +56,22 @@ class Journal:
         path: The journal's file.
         run: What the run is, as JSON. A journal of another run is not resumed.
         resume: Keep the records of an earlier run; without it, finding some is an error.
+        check: Raises OutputError for a record that the run cannot have made.
     """
 
     num_records = 0
     next_line = 0
     """The line after the last record: the first line that is not done."""
 
-    def __init__(self, path: Path, run: Mapping[str, object], *, resume: bool) -> None:
-        self.path = path
+    def __init__(
+        self,
+        path: Path,
+        run: Mapping[str, object],
+        *,
+        resume: bool,
+        check: Callable[[Record], None] = lambda _: None,
+    ) -> None:
+        self.path, self._check = path, check
         self._unsynced, self._synced_at = 0, time.monotonic()
         self._heads: Iterator[EntryHead] = iter(())
         with explain(path, "choose a folder that exists and is writable"):
@@ -161,10 +171,16 @@ class Journal:
             if found is not None and resume:
                 self._resume(file, found, json.loads(json.dumps(run)))
                 return
-            if found is not None and (done := sum(1 for _ in read_heads(file, check=False))):
+            if found is not None and (done := sum(1 for _ in read_heads(file))):
                 raise OutputError(
                     f"{self.path} contains {done} lines of an interrupted run; resume it, or "
                     "delete this file to start over"
+                )
+            if found is None and _has_entries(file):  # a crash would have left none
+                raise OutputError(
+                    f"{self.path}: the lines of an interrupted run are in this file, but its first "
+                    "bytes are damaged, so that it cannot be resumed; put a copy of it in its "
+                    "place, or delete it to start over"
                 )
         self._file.truncate(0)
         self._write(pack_header(run))
@@ -184,17 +200,25 @@ class Journal:
                 "resume with the same settings, or delete this file to start over"
             )
         first = end = file.tell()
-        for head in read_heads(file, check=True):
+        for head in read_heads(file, check=self._check_found):
             end = file.tell()
             self.num_records += 1
             self.next_line = head.line + 1
         self._file.truncate(end)
         self._heads = self._heads_from(first)
 
+    def _check_found(self, record: Record) -> None:
+        try:
+            self._check(record)
+        except OutputError as error:
+            raise OutputError(
+                f"{self.path} is not from this run: {error}; delete this file to start over"
+            ) from error
+
     def _heads_from(self, first: int) -> Iterator[EntryHead]:
         with self.path.open("rb") as file:
             file.seek(first)
-            yield from read_heads(file, check=False)
+            yield from read_heads(file)
 
     def _write(self, *pieces: bytes | memoryview) -> None:
         """Write all pieces or, as far as the file system allows, nothing."""
@@ -243,10 +267,15 @@ def read_header(file: BufferedReader) -> dict[str, Any] | None:
     if len(start) < _HEADER.size:
         return None
     _, length, crc = _HEADER.unpack(start)
-    body = file.read(length)
+    body = file.read(min(length, MAX_HEADER))
     if len(body) < length or zlib.crc32(body) != crc:
         return None
-    run: dict[str, Any] = json.loads(body)
+    try:
+        run = json.loads(body)
+    except RecursionError as error:
+        raise ValueError("not a journal") from error
+    if not isinstance(run, dict):
+        raise ValueError("not a journal")
     return run
 
 
@@ -274,16 +303,30 @@ def read_head(file: BufferedReader) -> EntryHead | None:
     return EntryHead(*fields)
 
 
-def read_heads(file: BufferedReader, *, check: bool) -> Iterator[EntryHead]:
+def _has_entries(file: BufferedReader) -> bool:
+    """Whether entries seem to follow a header that cannot be read."""
+    file.seek(0)
+    return b"LINE" in file.read(min(os.fstat(file.fileno()).st_size, 2 * MAX_HEADER))
+
+
+def read_heads(
+    file: BufferedReader, check: Callable[[Record], None] | None = None
+) -> Iterator[EntryHead]:
     """The heads of the complete entries from here on, leaving the file after each payload.
 
-    With `check` the payloads are verified, up to the first damaged one; otherwise skipped.
+    With `check` the payloads are verified, up to the first damaged one, and given to it; otherwise
+    they are skipped.
     """
     size = os.fstat(file.fileno()).st_size
     while (head := read_head(file)) is not None:
         end = file.tell() + head.meta_length + head.data_length
-        if end > size or (check and read_record(file, head) is None):
+        if end > size:
             return
+        if check is not None:
+            record = read_record(file, head)
+            if record is None:
+                return
+            check(record)
         file.seek(end)
         yield head
 
@@ -295,8 +338,15 @@ def read_record(file: BufferedReader, head: EntryHead) -> Record | None:
     size = file.readinto(data.data)
     if size != data.size or zlib.crc32(data.data, zlib.crc32(meta)) != head.crc:
         return None
-    text, tokens, shape, dtype = json.loads(meta.decode("utf-8", "surrogatepass"))
-    return Record(head.line, text, tokens, data.view(dtype).reshape(shape))
+    try:
+        text, tokens, shape, dtype = json.loads(meta.decode("utf-8", "surrogatepass"))
+        if not (
+            isinstance(tokens, list) and all(isinstance(each, str) for each in [text, *tokens])
+        ):
+            return None
+        return Record(head.line, text, tokens, data.view(dtype).reshape(shape))
+    except (ValueError, TypeError, RecursionError, OutputError):  # not written by relmo
+        return None
 
 
 def _encode(text: str) -> bytes:

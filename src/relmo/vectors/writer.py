@@ -38,6 +38,7 @@ class VectorWriter:
             A run can only be resumed with the fingerprint it started with.
         layer_labels: The number of each layer of a record, in order; see `relmo.layers`.
         dtype: Of the vectors of every record.
+        width: Of the vectors of every record; by default, that of the first one.
         resume: Continue the journal of an earlier run, if there is one; without it, a journal with
             records is an error, because it may contain hours of work.
 
@@ -53,16 +54,17 @@ class VectorWriter:
         layer_labels: Sequence[int],
         *,
         dtype: VectorDtype = "float32",
+        width: int = 0,
         resume: bool = False,
     ) -> None:
         self._write = check_output(Path(path))  # whose name chooses the format
         self.path = Path(os.path.realpath(path))  # one output by whatever links it is named
         self._fingerprint, self._labels = fingerprint, list(layer_labels)
-        self._dtype, self._width = dtype, 0
+        self._dtype, self._width = dtype, width
         run = {**fingerprint, "layer_labels": self._labels, "dtype": dtype}
         self.partial = self.path.with_name(self.path.name + ".partial")
         """The journal, which holds the records until the output is complete."""
-        self._journal = Journal(self.partial, run, resume=resume)
+        self._journal = Journal(self.partial, run, resume=resume, check=self._check)
 
     @property
     def done(self) -> int:
@@ -79,6 +81,11 @@ class VectorWriter:
 
     def append(self, record: Record) -> None:
         """Add the next record. Lines may be skipped but must not go back."""
+        self._check(record)
+        self._journal.append(record)
+
+    def _check(self, record: Record) -> None:
+        """Raise OutputError unless a record has the layers, width and dtype of the others."""
         num_layers, _, D = record.layers.shape
         self._width = self._width or D
         if record.vectors.dtype != self._dtype:
@@ -91,7 +98,6 @@ class VectorWriter:
                 f"line {record.line}: expected {len(self._labels)} layers ({self._labels}) of "
                 f"width {self._width} like the others, got {num_layers} of width {D}"
             )
-        self._journal.append(record)
 
     def finish(self) -> None:
         """Turn the journal into the output and delete it."""

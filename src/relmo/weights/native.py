@@ -64,6 +64,8 @@ from relmo.weights.tensors import (
 )
 
 VOCAB = "vocab.txt"
+MAX_WORDS = 4_000_000
+"""Of a vocab.txt without a softmax, whose rows bound it otherwise."""
 CARD = "README.md"
 COMMITTED = ".relmo-committed"
 """The subfolder of a model that is complete but not yet moved to its place."""
@@ -102,7 +104,7 @@ class Native:
         most = sum(record.files[name]["bytes"] for name in softmax) // width  # a row takes P bytes
         if isinstance(tokens, WordTableConfig):
             most = tokens.num_words
-        lexicon = Lexicon.read(record.path(VOCAB), most or None)
+        lexicon = Lexicon.read(record.path(VOCAB), most or MAX_WORDS)
         head = partial(_read_head, record, softmax, len(lexicon), verify) if softmax else None
         return ModelFiles(record.config, tensors, lexicon, head)
 

@@ -66,8 +66,10 @@ CNN_KEYS = (
     "max_characters_per_token",
 )
 
-FILTERS_READ = (1, 2, 3, 32000)
-"""HDF5's numbers of gzip, shuffle, fletcher32 and lzf; others may be plugins of this machine."""
+FILTER_PLACES = {2: 0, 1: 1, 32000: 1, 3: 2}
+"""HDF5's numbers of shuffle, gzip, lzf and fletcher32, and their order in a file, where each place
+is taken once: so a chunk is compressed last, and can be checked before HDF5 expands it. Others may
+be plugins of this machine."""
 MAX_EXPANSION = 16
 """Weights barely shrink when they are compressed; a file that declares more is not a model."""
 ROOM = 64
@@ -265,7 +267,7 @@ def to_options(config: ElmoConfig) -> dict[str, Any]:
         "dim": config.lstm.cell_width,
         "n_layers": config.lstm.num_layers,
     }
-    options = {**official, "lstm": {**official.get("lstm", {}), **lstm}}
+    options = {**official, "lstm": {**_section(official, "lstm"), **lstm}}
     if isinstance(config.tokens, WordTableConfig):
         return options
     if config.tokens.scheme != "bytes":
@@ -281,7 +283,17 @@ def to_options(config: ElmoConfig) -> dict[str, Any]:
         "n_characters": RAW_CHARACTERS + 1,
         "max_characters_per_token": config.tokens.max_characters,
     }
-    return {**options, "char_cnn": {**official.get("char_cnn", {}), **cnn}}
+    return {**options, "char_cnn": {**_section(official, "char_cnn"), **cnn}}
+
+
+def _section(official: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """A section of the unused keys, which may be empty."""
+    section = official.get(name, {})
+    if not isinstance(section, Mapping):
+        raise WeightError(
+            f"config.json: 'official.{name}' must be an object, got {shown(section)}; remove it"
+        )
+    return section
 
 
 def _unused(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -437,7 +449,8 @@ def _check_dataset(name: str, dataset: h5py.Dataset, path: Path) -> None:
     if dataset.shape is None or (dataset.nbytes and not dataset.id.get_storage_size()):
         raise WeightError(f"{path}: {name!r} has no values; copy or download the file again")
     filters = [created.get_filter(i)[0] for i in range(created.get_nfilters())]
-    if len(set(filters)) < len(filters) or not set(filters) <= {*FILTERS_READ}:
+    places = [FILTER_PLACES.get(each) for each in filters]
+    if None in places or places != sorted({*places}):  # type: ignore[type-var]
         raise WeightError(
             f"{path}: {name!r} is compressed in a way that relmo does not read; "
             f"store it without compression or with gzip (h5repack -f NONE)"

@@ -32,3 +32,10 @@ def test_an_unknown_way_is_named():
 def test_normalised_rows_have_length_one_and_zeros_stay():
     found = normalize(np.array([[3, 4], [0, 0]], dtype=np.float32))
     np.testing.assert_allclose(found, [[0.6, 0.8], [0, 0]], rtol=1e-6)
+
+
+@pytest.mark.parametrize("scale", [1e-38, 1e-30, 1e30, 8e37])
+def test_a_vector_of_any_scale_is_normalised(scale):
+    rows = np.array([[3, 4], [0, 0], [3 * scale, 4 * scale]], dtype=np.float32)
+    np.testing.assert_allclose(normalize(rows), [[0.6, 0.8], [0, 0], [0.6, 0.8]], rtol=1e-6)
+    np.testing.assert_allclose(normalize(rows[2]), [0.6, 0.8], rtol=1e-6)

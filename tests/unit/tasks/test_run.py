@@ -10,7 +10,8 @@ from functools import partial
 
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
 
 from relmo import Elmo
 from relmo.errors import ConfigError, DataError, ModelNotFound, OutputError, WeightError
@@ -334,6 +335,47 @@ def test_sizes_that_no_weight_has_are_refused_before_anything_is_built(
     home[key] = value
     path.write_text(json.dumps(card))
     with pytest.raises((ConfigError, WeightError), match=f"{key} (is|must be)"):
+        load_task(tmp_path / "run", device="cpu")
+
+
+def test_an_empty_tensor_of_any_size_vouches_for_nothing(baseline, tmp_path):
+    shutil.copytree(baseline, tmp_path / "run")
+    path, weights = tmp_path / "run" / "task.json", tmp_path / "run" / "best.safetensors"
+    with safe_open(weights, "pt") as file:
+        tensors, metadata = {n: file.get_tensor(n) for n in file.keys()}, file.metadata()  # noqa: SIM118
+    save_file({**tensors, "zz": torch.zeros(0, 3_000_000_000)}, weights, metadata)
+    card = json.loads(path.read_text())
+    for home, key in ((card["recipe"]["model"], "cell_width"), (card, "static_width")):
+        home[key] = 1_000_000
+        path.write_text(json.dumps(card))
+        with pytest.raises((ConfigError, WeightError), match=f"{key} (is|must be)"):
+            load_task(tmp_path / "run", device="cpu")
+        home[key] = 10
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"task": ["ner"]}, {"recipe": []}, {"facts": []}, {"facts": {}}, {"static_width": -5},
+        {"static_width": "x"}, {"letters": 5}, {"letters": [5]}, {"elmo": "x"},
+        {"elmo": {"name": 1}},
+        {"facts": {"tags": None}}, {"facts": {"labels": [["a"], {}]}}, {"words": 1},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_card_that_says_nonsense_is_named(baseline, tmp_path, change):
+    shutil.copytree(baseline, tmp_path / "run")
+    path = tmp_path / "run" / "task.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    with pytest.raises(WeightError, match=r"task\.json .* is damaged"):
+        load_task(tmp_path / "run", device="cpu")
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "[1, 2]", '{"a": 1}', '"abc"', "\xe9", ""])
+def test_words_that_are_no_list_of_words_are_named(baseline, tmp_path, text):
+    shutil.copytree(baseline, tmp_path / "run")
+    (tmp_path / "run" / "words.json").write_text(text, encoding="utf-8")
+    with pytest.raises(WeightError, match=r"words\.json is damaged"):
         load_task(tmp_path / "run", device="cpu")
 
 

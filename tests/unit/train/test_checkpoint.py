@@ -1,6 +1,7 @@
 """A run on disk: whole or not there, and the one before it still good."""
 
 import json
+import os
 import shutil
 import threading
 
@@ -70,6 +71,24 @@ def test_only_the_last_two_are_kept_and_no_leftover(tmp_path):
     assert names(tmp_path) == ["step-000000002", "step-000000010"]
 
 
+def test_only_folders_that_relmo_made_are_deleted(tmp_path):
+    """A run's folder may come from elsewhere; checkpoint/ itself may be a link to another disk."""
+    elsewhere, disk, folder = tmp_path / "a", tmp_path / "disk", tmp_path / "checkpoint"
+    for each in (elsewhere, disk):
+        each.mkdir()
+    folder.symlink_to(disk)
+    (elsewhere / "precious").write_text("")
+    (disk / "step-000000099").symlink_to(elsewhere)
+    foreign = {"step-by-step", "step-1.tmp", "step-000000098 (copy)", "step-000000099"}
+    for name in foreign - {"step-000000099"}:
+        (disk / name).mkdir()
+    for step in (1, 2, 10):
+        save(folder, step)
+    assert set(names(disk)) == {"step-000000002", "step-000000010", *foreign}
+    assert names(elsewhere) == ["precious"]
+    assert load_checkpoint(folder, *trained())[0].step == 10
+
+
 def cut_tensors(place):
     path = place / "tensors.safetensors"
     path.write_bytes(path.read_bytes()[:-1])
@@ -129,6 +148,38 @@ def test_if_all_are_damaged_the_error_names_them(tmp_path):
         flipped_bit(place)
     with pytest.raises(WeightError, match=r"000002: damaged .*000001: damaged .* start again"):
         load_checkpoint(tmp_path, *trained(steps=0))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"optimizer": None}, {"optimizer": [1]}, {"optimizer": {"nodot": 1}},
+        {"optimizer": {"-1.step": 1}}, {"step": "x"}, {"step": -5}, {"step": 1e300},
+        {"step": 10**300}, {"seconds": "y"}, {"seconds": None}, {"best": 5}, {"best": {"zz": 1}},
+        {"best": {"scores": 3}}, {"is_pending": "no"},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_state_that_says_nonsense_is_damaged(tmp_path, change):
+    save(tmp_path, 1)
+    path = tmp_path / "step-000000001" / "state.json"
+    state = {**json.loads(path.read_text()), **change}
+    del state["seal"]
+    path.write_text(json.dumps({name: each for name, each in state.items() if each is not None}))
+    with pytest.raises(WeightError, match="step-000000001: damaged .*start again"):
+        load_checkpoint(tmp_path, *trained())
+
+
+def test_a_pipe_in_place_of_the_tensors_is_not_waited_for(tmp_path):
+    save(tmp_path, 1)
+    place = tmp_path / "step-000000001"
+    state = json.loads((place / "state.json").read_text())
+    del state["seal"], state["sha256"]
+    (place / "state.json").write_text(json.dumps({**state, "bytes": 0}))
+    (place / "tensors.safetensors").unlink()
+    os.mkfifo(place / "tensors.safetensors")
+    with pytest.raises(WeightError, match="not a regular file"):
+        load_checkpoint(tmp_path, *trained())
 
 
 def test_a_damaged_one_of_a_later_step_goes_with_the_next(tmp_path):

@@ -172,9 +172,11 @@ def test_scores_of_the_end_come_again(run):
     assert "loss" in lines[-1]
 
 
-@pytest.mark.parametrize("torn", ['{"step": 7, "lo', "{}", "\x00\x00"])
+@pytest.mark.parametrize(
+    "torn", ['{"step": 7, "lo', "{}", "\x00\x00", "[1]", "5", "[" * 100_000, "\udcff"]
+)
 def test_a_torn_line_is_dropped(run, torn):
-    with run.metrics_path.open("a") as file:
+    with run.metrics_path.open("a", errors="surrogateescape") as file:
         file.write(torn)
     run.drop_metrics_after(100)
     assert steps_in(run) == [2, 2, 4, 4, 6, 6]
@@ -190,6 +192,17 @@ def test_without_a_file_nothing_is_dropped(tmp_path):
 def test_metrics_that_cannot_be_written_are_an_error(tmp_path):
     with pytest.raises(OutputError, match="cannot write"):
         Run(tmp_path / "missing").append_metrics({"step": 1})
+
+
+@pytest.mark.parametrize("name", ["metrics.jsonl", ".lock"])
+def test_a_run_writes_through_no_link(tmp_path, name):
+    precious, run = tmp_path / "precious", Run(tmp_path / "run")
+    precious.write_text("precious")
+    run.folder.mkdir()
+    (run.folder / name).symlink_to(precious)
+    with pytest.raises(OutputError, match="a link, a pipe or a device"), run.opened(resume=False):
+        run.append_metrics({"step": 1})
+    assert precious.read_text() == "precious"
 
 
 def test_a_curve_has_the_steps_at_which_a_score_was_measured(run):

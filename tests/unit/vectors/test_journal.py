@@ -4,6 +4,7 @@ import io
 import os
 import time
 import tracemalloc
+import zlib
 
 import numpy as np
 import pytest
@@ -12,6 +13,10 @@ from relmo.errors import OutputError
 from relmo.vectors import journal as journal_module
 from relmo.vectors.formats import Record
 from relmo.vectors.journal import (
+    _CRC,
+    _HEAD,
+    _HEADER,
+    MAGIC,
     Journal,
     pack_entry,
     pack_header,
@@ -85,6 +90,56 @@ def test_an_opening_torn_at_any_byte_begins_anew(path, written):
         assert journal.num_records == 0
         assert path.read_bytes() == whole[: written[0]]
         journal.close()
+
+
+@pytest.mark.parametrize("resume", [True, False])
+def test_a_damaged_opening_before_records_is_an_error_and_all_is_kept(path, written, resume):
+    whole = path.read_bytes()
+    for position in range(written[0]):
+        damaged = bytearray(whole)
+        damaged[position] ^= 0x10
+        path.write_bytes(damaged)
+        with pytest.raises(OutputError, match="to start over|move it"):
+            Journal(path, RUN, resume=resume)
+        assert path.read_bytes() == damaged
+
+
+def test_a_link_or_a_pipe_is_refused_at_once(path, tmp_path):
+    precious = tmp_path / "precious"
+    precious.write_bytes(b"")
+    path.symlink_to(precious)
+    for _ in range(2):
+        with pytest.raises(OutputError, match="a link, a pipe or a device"):
+            Journal(path, RUN, resume=True)
+        path.unlink()
+        os.mkfifo(path)
+    assert precious.read_bytes() == b""
+
+
+@pytest.mark.parametrize("body", [b"[1, 2]", b"5", b"[" * 100_000, b"{{", b"\xff"])
+def test_an_opening_that_is_no_object_is_no_journal(path, body):
+    path.write_bytes(_HEADER.pack(MAGIC, len(body), zlib.crc32(body)) + body)
+    with pytest.raises(OutputError, match="not a journal"):
+        Journal(path, RUN, resume=True)
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        b"{{", b"[" * 100_000, b"5", b'["a", ["a"], [1, 4]]', b'["a", ["a"], [1, 2], "O"]',
+        b'["a", ["a"], [1, 4], "zzz"]', b'["a", ["a"], [1, 4], ">f4"]', b'["a", ["a"], [7], "<f4"]',
+        b'["a", ["a"], [1, 2], "<f8"]', b'["a", [5], [1, 4], "<f4"]', b'[5, ["a"], [1, 4], "<f4"]',
+        b'["a", "a", [1, 4], "<f4"]', b'["a", ["a"], "x", "<f4"]',
+    ],
+)  # fmt: skip
+def test_what_is_no_record_is_cut(path, written, make_records, facts):
+    data = bytes(16)
+    head = _HEAD.pack(b"LINE", 4, 0, len(facts), len(data), zlib.crc32(data, zlib.crc32(facts)))
+    with path.open("ab") as file:
+        file.write(head + _CRC.pack(zlib.crc32(head)) + facts + data)
+    journal = Journal(path, RUN, resume=True)
+    assert lines_of(journal) == [0, 1, 2, 3]
+    journal.close()
 
 
 def test_garbage_after_the_last_record_is_cut(path, written):

@@ -194,7 +194,7 @@ def test_a_folder_that_cannot_be_written_to_is_refused(path, monkeypatch):
     def refuse(*arguments, **settings):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("relmo.files._open_no_link", refuse)
+    monkeypatch.setattr("relmo.files.open_own", refuse)
     with pytest.raises(OutputError, match=r"cannot write .*partial: Permission denied; choose"):
         open_writer(path)
 
@@ -276,3 +276,18 @@ def test_a_run_that_names_no_dtype_was_in_float32(path, make_records):
     journal.write_bytes(pack_header(run) + b"".join(pack_entry(next(make_records()))))
     with open_writer(path, resume=True) as writer:
         assert writer.done == 1
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"dtype": "float16"}, {"num_layers": 2}, {"width": 3}],
+    ids=lambda each: next(iter(each)),
+)
+def test_records_that_the_run_cannot_have_made_are_not_resumed(path, make_records, other):
+    journal = path.with_name(f"{path.name}.partial")
+    run = {**FINGERPRINT, "layer_labels": [0, 1, 2], "dtype": "float32"}
+    journal.write_bytes(pack_header(run) + b"".join(pack_entry(next(make_records(**other)))))
+    before = journal.read_bytes()
+    with pytest.raises(OutputError, match="is not from this run: .* delete this file"):
+        VectorWriter(path, FINGERPRINT, [0, 1, 2], width=4, resume=True)
+    assert journal.read_bytes() == before

@@ -17,7 +17,7 @@ from relmo.errors import RelmoError, WeightError
 from relmo.files import checksum
 from relmo.text.lexicon import Lexicon
 from relmo.weights import native, tensors
-from relmo.weights.find import describe_model, find_model, read_model
+from relmo.weights.find import convert_model, describe_model, find_model, read_model
 from tests.conftest import tiny_config
 from tests.support.official import options_of
 
@@ -339,6 +339,43 @@ def test_compressed_weights_are_read(official, compression):
             how = {"compression": compression, "shuffle": True, "fletcher32": True}
             file.create_dataset(name, data=values, **how)
     assert np.array_equal(Elmo.from_pretrained(official).embed(SENTENCES)[0], before)
+
+
+@pytest.mark.parametrize("order", [("deflate", "shuffle"), ("fletcher32", "deflate")])
+def test_filters_in_another_order_are_refused(official, order):
+    """What gzip did not write last cannot be checked before HDF5 expands it."""
+    created = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    created.set_chunk((96,))
+    for each in order:
+        getattr(created, f"set_{each}")()
+    with h5py.File(official / "weights.hdf5", "a") as file:
+        values = file[f"{CELL}/B"][...]
+        del file[f"{CELL}/B"]
+        space = h5py.h5s.create_simple((96,))
+        made = h5py.h5d.create(file.id, f"{CELL}/B".encode(), h5py.h5t.IEEE_F32LE, space, created)
+        made.write(h5py.h5s.ALL, h5py.h5s.ALL, values)
+    with pytest.raises(WeightError, match="compressed in a way that relmo does not read"):
+        Elmo.from_pretrained(official)
+
+
+@pytest.mark.parametrize("section", ["lstm", "char_cnn"])
+def test_unused_settings_that_are_no_object_are_not_converted(folder, tmp_path, section):
+    edit(folder, lambda values: values.update(official={section: [1, 2]}))
+    with pytest.raises(WeightError, match=f"'official.{section}' must be an object"):
+        convert_model(folder, tmp_path / "new", "hdf5")
+
+
+def test_a_long_unknown_key_takes_no_search(folder):
+    edit(folder, lambda values: values.update({"x" * 10_000_000: 1}))
+    assert seconds_until_refused(folder, "unknown key 'xxx.*known: ") < 1
+
+
+def test_a_word_list_without_a_softmax_is_bounded(folder, monkeypatch):
+    monkeypatch.setattr("relmo.weights.native.MAX_WORDS", 1000)
+    (folder / "vocab.txt").write_text("a\n" * 1001)
+    edit(folder, lambda values: values.update(files={}))
+    with pytest.raises(RelmoError, match="has 1,001 words, the model at most 1,000"):
+        Elmo.from_pretrained(folder)
 
 
 @pytest.mark.parametrize("how", [{}, {"chunks": True}, {"fillvalue": 0.5}])
