@@ -113,14 +113,29 @@ class PassageEncoder:
             )
         (length,) = _LENGTH.unpack_from(data)
         end = _LENGTH.size + length
-        rows = np.load(io.BytesIO(data[_LENGTH.size : end]), allow_pickle=False)  # (1 + D, D)
+        rows = _load_matrix(data[_LENGTH.size : end], elmo.config.width)
         if len(data) > end:
             weights = WordWeights(*json.loads(data[end:]))
+            if not np.isfinite([*weights.frequencies.values(), weights.rest, weights.a]).all():
+                raise ValueError("its word weights are not numbers")
         elif elmo.lexicon is not None:
             weights = WordWeights.from_lexicon(elmo.lexicon, settings.weight_at)
         else:
             raise ConfigError(f"{settings.model} lacks its vocabulary file vocab.txt; restore it")
         return cls(elmo, settings.layer, weights, IsotropyTransform(rows[0], rows[1:]))
+
+
+def _load_matrix(data: bytes, width: int) -> Vectors:
+    """The mean and the matrix of a transform, (1 + D, D); ValueError if they are anything else."""
+    file = io.BytesIO(data)
+    np.lib.format.read_magic(file)
+    shape, _, kind = np.lib.format.read_array_header_1_0(file)
+    if shape != (1 + width, width) or kind.kind != "f":  # before memory of this size is taken
+        raise ValueError(f"its transform has the shape {shape} and the type {kind}")
+    rows: Vectors = np.load(io.BytesIO(data), allow_pickle=False)
+    if not np.isfinite(rows).all():
+        raise ValueError("its transform contains values that are not numbers")
+    return rows
 
 
 def sample_passages(texts: Iterable[str], count: int = SAMPLE_PASSAGES) -> list[str]:

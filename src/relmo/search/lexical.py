@@ -33,7 +33,7 @@ from relmo.config import Count, NonNegative, Settings
 from relmo.errors import ConfigError, need_extra
 from relmo.runtime.pooling import normalize
 from relmo.search.filters import Conditions
-from relmo.search.store import Scored, Store, rank
+from relmo.search.store import Scored, Store, check_width, rank
 from relmo.types import Vectors
 
 K1, B = 1.5, 0.75
@@ -167,7 +167,8 @@ def hybrid_search(
         return store.nearest(query, count, where) if query.any() else []
     first = lexical[: fusion.first]
     scores = np.array([each.score for each in first])
-    query = fusion.refine(query, scores, store.vectors([each.passage for each in first]))
+    vectors = store.vectors([each.passage for each in first])
+    query = fusion.refine(query, scores, check_width(store.name, vectors, len(query)))
     nearest = store.nearest(query, candidates, where)
     numbers = sorted({each.passage for each in (*lexical, *nearest)})
     score_of = dict(lexical)

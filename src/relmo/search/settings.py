@@ -58,6 +58,8 @@ class IndexSettings(Settings):
     def from_json(cls, text: str) -> IndexSettings:
         """Read what `to_json` wrote; an index of a newer relmo is an error."""
         values: dict[str, Any] = json.loads(text)
+        if not isinstance(values, dict):
+            raise ValueError("its settings are not a JSON object")
         unknown = values.keys() - {field.name for field in fields(cls)}
         if values.get("version") not in READABLE or unknown:
             raise ConfigError(

@@ -11,7 +11,9 @@ Segments are never changed. A deleted passage leaves its rows behind, which no s
 `optimize` merges segments. Readers notice what other processes write. Where SQLite cannot create
 its files beside the index, as on a read-only disk, the index can still be searched.
 
-A checksum of the file is verified on opening (`sqlite_file.py`).
+A checksum of the file is verified on opening (`sqlite_file.py`). The file may come from
+anywhere: no view, trigger or other table than our own is accepted, and what is stored is checked as
+it is read.
 """
 
 from __future__ import annotations
@@ -19,10 +21,12 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+import threading
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from itertools import groupby
 from pathlib import Path
 from typing import Any, cast
@@ -36,14 +40,27 @@ from relmo.search.documents import MetaValue
 from relmo.search.filters import Condition, Conditions, to_sql, value_kind
 from relmo.search.lexical import bm25
 from relmo.search.settings import VERSION
-from relmo.search.sqlite_file import RawFile, WriterLock
-from relmo.search.store import Entry, Scored, Store, damaged, rank, unreadable
+from relmo.search.sqlite_file import RawFile, WriterLock, check_journal
+from relmo.search.store import (
+    Entry,
+    Scored,
+    SearchTimeout,
+    Store,
+    check_width,
+    damaged,
+    rank,
+    unreadable,
+)
 from relmo.types import Vectors
 
 APPLICATION_ID = 0x72656C6D
 """SQLite's mark of a file format: "relm". A file without it is not an index."""
 WAIT_SECONDS = 60.0
 """How long a writer waits for another."""
+STEPS = 100_000
+"""Steps of SQLite, about a millisecond, after which signals and the time limit are looked at."""
+NOT_OURS = ("malformed JSON", "string or blob too big", "Could not decode to UTF-8")
+"""Messages of SQLite about data that relmo does not write."""
 CACHED_FILTERS = 16
 MERGED_ROWS = 8192
 """Passages of a segment after merging; bounds memory."""
@@ -100,10 +117,14 @@ class SqliteStore(Store):
         self._read_only: tuple[int, int] | None = None
         """What the file looked like when it was opened as one that nobody changes."""
         self._raw: RawFile | None = None
-        self._writer = WriterLock(Path(os.path.realpath(self.path)))
+        self._file = Path(os.path.realpath(self.path))
+        """Where SQLite has its other files."""
+        self._writer = WriterLock(self._file)
+        self._stopped_by: BaseException | None = None
         try:
             if create:
                 self.lock()  # before SQLite creates the file
+            check_journal(self._file, is_writer=create)
             super().__init__(str(path), create)
         except BaseException as error:
             self._writer.release()
@@ -127,13 +148,29 @@ class SqliteStore(Store):
         return db
 
     def _open_file(self, name: str, is_uri: bool = False) -> sqlite3.Connection:
-        return sqlite3.connect(
+        db = sqlite3.connect(
             name,
             timeout=WAIT_SECONDS,
             isolation_level=None,
             check_same_thread=False,
             uri=is_uri,
         )
+        db.execute("PRAGMA trusted_schema = OFF")
+        db.execute("PRAGMA cell_size_check = ON")
+        db.set_progress_handler(self._must_stop, STEPS)
+        return db
+
+    def _must_stop(self) -> bool:
+        """Called by SQLite now and then: whether a signal came, or the time is over."""
+        try:
+            return self._is_late()
+        except BaseException as error:  # sqlite3 would drop it
+            self._stopped_by = error
+            return True
+
+    def interrupt(self) -> None:
+        """End what another thread does with the database, with an error there."""
+        self._db.interrupt()
 
     def _prepare(self, create: bool) -> None:
         foreign = ConfigError(f"{self.path} is not a relmo index; choose another file")
@@ -146,9 +183,11 @@ class SqliteStore(Store):
             raise foreign from error
         if mark == APPLICATION_ID:
             self._verify()
-        (tables,) = self._run("SELECT count(*) FROM sqlite_master").fetchone()
+        tables = _schema(self._db)
         if mark != APPLICATION_ID and (tables or not create):
             raise foreign
+        if tables and tables != _own_schema():
+            raise OutputError(damaged(self.name, "its tables are not those of an index"))
         self._run("PRAGMA synchronous = FULL")  # what is acknowledged is on disk
         if create and not tables:
             self._run("PRAGMA journal_mode = WAL")  # readers continue while one writes
@@ -223,7 +262,7 @@ class SqliteStore(Store):
 
     def _wal_bytes(self) -> int:
         """Size of SQLite's log of changes that are not in the file yet."""
-        log = Path(f"{self.path}-wal")
+        log = Path(f"{self._file}-wal")
         return log.stat().st_size if log.exists() else 0
 
     def close(self) -> None:
@@ -242,9 +281,20 @@ class SqliteStore(Store):
             self._raw.close()
             self._raw = None
 
+    def _failure(self, error: Exception) -> BaseException:
+        if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_INTERRUPT:
+            if self._is_late():
+                return SearchTimeout(f"{self.name}: the search took too long and was ended")
+            stopped, self._stopped_by = self._stopped_by, None
+            if threading.current_thread() is threading.main_thread():
+                return stopped or KeyboardInterrupt()
+        return super()._failure(error)
+
     def _explain(self, error: Exception) -> str:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) or str(error).startswith(
+            NOT_OURS
+        ):
             return damaged(self.name, str(error))
         return super()._explain(error)
 
@@ -263,11 +313,23 @@ class SqliteStore(Store):
                 self._run("PRAGMA user_version = 0")  # the checksum of what is changed now
                 yield
             except BaseException:
-                self._run("ROLLBACK")
+                if self._db.in_transaction:  # some errors have ended it already
+                    self._run("ROLLBACK")
                 raise
             self._run("COMMIT")
             self._has_changed = True
             self._version = -1
+
+    @contextmanager
+    def _reading(self) -> Iterator[PassageRows]:
+        """One state of the index, which stays the same while other processes write."""
+        with self._session():
+            self._run("BEGIN")
+            try:
+                yield self._current()
+            finally:
+                if self._db.in_transaction:
+                    self._run("COMMIT")
 
     def _check_structure(self) -> None:
         """Before the first change of a file without a checksum, let SQLite check it."""
@@ -281,7 +343,7 @@ class SqliteStore(Store):
         self._has_changed = False
         self._close_file()
         for suffix in ("", "-wal", "-shm"):
-            Path(f"{self.path}{suffix}").unlink(missing_ok=True)
+            Path(f"{self._file}{suffix}").unlink(missing_ok=True)
 
     # ── writing ─────────────────────────────────────────────────────────────────────────────
 
@@ -346,22 +408,21 @@ class SqliteStore(Store):
 
     def nearest(self, query: Vectors, count: int, where: Conditions = ()) -> list[Scored]:
         """Passages by inner product with the query, best first."""
-        with self._session():
-            rows = self._current()
+        with self._reading() as rows:
             if len(rows.ids) == 0:
                 return []
+            check_width(self.name, rows.vectors, len(query))
             rounded = query.astype(np.float16).astype(np.float32)  # as vectors are stored
             # torch's threads, as for embedding: those of numpy would compete with them
             scores = torch.mv(torch.from_numpy(rows.vectors), torch.from_numpy(rounded)).numpy()
             if not where:
                 return rank(rows.ids, scores, count)
-            kept = self._allowed(where)
+            kept = self._allowed(rows, where)
             return rank(rows.ids[kept], scores[kept], count)
 
     def matching(self, terms: Sequence[str], count: int, where: Conditions = ()) -> list[Scored]:
         """Passages that contain one of the terms, by BM25."""
-        with self._session():
-            rows = self._current()
+        with self._reading() as rows:
             if len(rows.ids) == 0:
                 return []
             scores = np.zeros(len(rows.ids))  # (N,)
@@ -370,33 +431,33 @@ class SqliteStore(Store):
                 blobs = self._run("SELECT rows FROM postings WHERE term = ?", (term,))
                 with unreadable(self.name):
                     postings = np.frombuffer(b"".join(blob for (blob,) in blobs), POSTING)
-                at, found = rows.find(postings["id"].astype(np.int64))
-                frequency = postings["count"][found].astype(np.float64)
-                scores[at] += weight * bm25(frequency, rows.lengths[at], mean_length, len(scores))
+                    at, found = rows.find(postings["id"].astype(np.int64))
+                    frequency = postings["count"][found].astype(np.float64)
+                    lengths, total = rows.lengths[at], len(scores)
+                    scores[at] += weight * bm25(frequency, lengths, mean_length, total)
             kept = np.flatnonzero(scores)
             if where:
-                kept = np.intersect1d(kept, self._allowed(where))
+                kept = np.intersect1d(kept, self._allowed(rows, where))
             return rank(rows.ids[kept], scores[kept], count)
 
     def vectors(self, passages: Sequence[int]) -> Vectors:
         """The vectors of passages by number, (n, D)."""
-        with self._session():
-            rows = self._current()
+        with self._reading() as rows:
             at, found = rows.find(np.array(passages, dtype=np.int64))
             result = np.zeros((len(passages), rows.vectors.shape[1]), np.float32)
             result[found] = rows.vectors[at]
             return result
 
-    def _allowed(self, where: Conditions) -> NDArray[np.intp]:
+    def _allowed(self, rows: PassageRows, where: Conditions) -> NDArray[np.intp]:
         """Rows whose documents meet all conditions; cached until something is written."""
         key = repr(where)  # 1 and True are equal, but not the same condition
         if key in self._filtered:
             return self._filtered[key]
         clause, values = to_sql(where, _compare)
-        query = f"""SELECT passages.id FROM passages JOIN documents ON documents.id = document
-                    WHERE {clause}"""
+        query = f"""SELECT id FROM passages
+                    WHERE document IN (SELECT id FROM documents WHERE {clause})"""
         numbers = np.fromiter((number for (number,) in self._run(query, values)), np.int64)
-        places = np.flatnonzero(np.isin(self._current().ids, numbers))
+        places = np.flatnonzero(np.isin(rows.ids, numbers))
         if len(self._filtered) >= CACHED_FILTERS:
             self._filtered.clear()
         self._filtered[key] = places
@@ -407,8 +468,9 @@ class SqliteStore(Store):
         (version,) = self._run("PRAGMA data_version").fetchone()
         if self._rows is None or version != self._version:
             self._filtered.clear()
+            size = self.path.stat().st_size + self._wal_bytes()
             with unreadable(self.name):
-                self._rows = PassageRows.read(self._db, self._rows)
+                self._rows = PassageRows.read(self._db, size, self._rows)
             self._version = version
         return self._rows
 
@@ -445,6 +507,20 @@ def _by_kind(values: Iterable[MetaValue]) -> dict[str, list[MetaValue]]:
     return kinds
 
 
+@cache
+def _own_schema() -> frozenset[tuple[str, ...]]:
+    """The tables and indexes of an index."""
+    with closing(sqlite3.connect(":memory:")) as db:
+        db.executescript(TABLES)
+        return _schema(db)
+
+
+def _schema(db: sqlite3.Connection) -> frozenset[tuple[str, ...]]:
+    """Kind, name, table and definition of all that a database has, and nothing of it is run."""
+    rows = db.execute("SELECT type, name, tbl_name, sql FROM sqlite_master")
+    return frozenset(tuple(" ".join(str(cell).split()) for cell in row) for row in rows)
+
+
 # ── segments ─────────────────────────────────────────────────────────────────────────────────────
 
 Segment = tuple[NDArray[np.int64], NDArray[np.uint32], NDArray[np.float16]]
@@ -462,8 +538,11 @@ class PassageRows:
     last_segment: int
 
     @classmethod
-    def read(cls, db: sqlite3.Connection, old: PassageRows | None = None) -> PassageRows:
-        """Read all rows; given an earlier result, read only what was added since."""
+    def read(cls, db: sqlite3.Connection, size: int, old: PassageRows | None = None) -> PassageRows:
+        """Read all rows; given an earlier result, read only what was added since.
+
+        ValueError if they do not fit together. They cannot take more bytes than `size`, the file's.
+        """
         (first,) = db.execute("SELECT coalesce(min(id), 0) FROM segments").fetchone()
         if old is not None and first != old.first_segment:
             old = None  # segments were merged
@@ -471,11 +550,18 @@ class PassageRows:
         parts = [] if old is None else [(old.ids, old.lengths, old.vectors)]
         for number, segment in _read_segments(db, last):
             last = number
+            size -= sum(each.nbytes for each in segment)
+            if size < 0:
+                raise ValueError("its segments are larger than the file")
+            if len(segment[1]) != len(segment[0]) or not np.isfinite(segment[2]).all():
+                raise ValueError(f"segment {number} has wrong lengths or vectors")
             parts.append((segment[0], segment[1].astype(np.float64), segment[2].astype(np.float32)))
         if not parts:
             return cls(np.zeros(0, np.int64), np.zeros(0), np.zeros((0, 0), np.float32), first, -1)
         ids, lengths, vectors = (np.concatenate(each) for each in zip(*parts, strict=True))
         del parts
+        if not (ids[1:] > ids[:-1]).all():
+            raise ValueError("its passages are not in order")
         alive = _live_passages(db)
         if len(alive) < len(ids):
             kept = np.isin(ids, alive)

@@ -27,8 +27,34 @@ NOT_SUMMED = ((24, 28), (60, 64), (92, 100))
 and the version of the library."""
 MARK_AT = 68
 """Where the header has the application's mark, 4 bytes."""
+JOURNAL_MARK = bytes.fromhex("d9d505f920a163d7")
+"""The start of SQLite's rollback journal, and the end of one that names a further file."""
 CHUNK = 1 << 18
 """Bytes read at a time: few enough for a processor's cache."""
+
+
+def check_journal(path: Path, *, is_writer: bool) -> None:
+    """Raise OutputError if SQLite must not open the database because of a journal beside it.
+
+    SQLite completes an interrupted write when it opens a file, and deletes the further file that
+    the journal may name: any file. Our transactions, of one database, never name one. A reader
+    leaves every journal alone.
+    """
+    journal = path.with_name(f"{path.name}-journal")
+    if not journal.is_file() or not journal.stat().st_size:
+        return
+    with journal.open("rb") as file:
+        file.seek(-min(len(JOURNAL_MARK), journal.stat().st_size), os.SEEK_END)
+        names_file = file.read() == JOURNAL_MARK
+    if names_file:
+        raise OutputError(
+            f"{path}: {journal.name} beside it was not written by relmo, and SQLite would delete "
+            f"another file because of it; delete {journal.name} if you do not trust its origin"
+        )
+    if not is_writer:
+        raise OutputError(
+            f"{path}: a write was interrupted, which left {journal.name}; run relmo index again"
+        )
 
 
 class RawFile:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import os
 import re
 import socket
 import struct
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -79,6 +81,10 @@ class IndexCounts(NamedTuple):
     passages: int
 
 
+class SearchTimeout(OutputError):
+    """A search took longer than it may."""
+
+
 class Store(ABC):
     """A database with documents, passages with vectors and terms, and a header; thread-safe.
 
@@ -101,6 +107,7 @@ class Store(ABC):
         self.name = name
         self._lock = threading.RLock()
         self._depth = 0
+        self._thread = threading.local()
         self._db = self._connect()
         try:
             with self._session():
@@ -153,9 +160,28 @@ class Store(ABC):
                     self._check_connection()
                 yield
             except self.ERROR as error:
-                raise OutputError(self._explain(error)) from error
+                raise self._failure(error) from error
             finally:
                 self._depth -= 1
+
+    def _failure(self, error: Exception) -> BaseException:
+        """What is raised in place of an error of the database."""
+        return OutputError(self._explain(error))
+
+    def interrupt(self) -> None:  # noqa: B027 - see `deadline`
+        """End what another thread does with the database, as far as the database can."""
+
+    @contextmanager
+    def deadline(self, seconds: float) -> Iterator[None]:
+        """Within the block, `SearchTimeout` ends what takes this thread longer."""
+        self._thread.deadline = time.monotonic() + seconds
+        try:
+            yield
+        finally:
+            self._thread.deadline = math.inf
+
+    def _is_late(self) -> bool:
+        return time.monotonic() > float(getattr(self._thread, "deadline", math.inf))
 
     def _explain(self, error: Exception) -> str:
         return f"{self.name}: {error}{self.HINT}"
@@ -208,29 +234,65 @@ class Store(ABC):
         """The settings as JSON and the fitted encoder as bytes; None for a new store."""
         with self._session():
             row = self._run("SELECT settings, arrays FROM about").fetchone()
-        return None if row is None else (row[0], bytes(row[1]))
+        if row is None:
+            return None
+        with unreadable(self.name):
+            (settings,) = check_kinds(row[:1], (str,))
+            return settings, bytes(memoryview(row[1]))
 
     def sources(self) -> list[str]:
         """The sources of all documents, sorted."""
         with self._session():
-            return sorted(row[0] for row in self._run("SELECT DISTINCT source FROM documents"))
+            rows = self._run("SELECT DISTINCT source FROM documents").fetchall()
+        with unreadable(self.name):
+            return sorted(check_kinds(row, (str,))[0] for row in rows)
 
     def digests(self, source: str) -> dict[str, str]:
         """Key -> digest of the documents of one source."""
         with self._session():
             rows = self._run("SELECT key, digest FROM documents WHERE source = ?", (source,))
-            return dict(rows.fetchall())
+            with unreadable(self.name):
+                return dict(tuple(check_kinds(row, (str, str))) for row in rows.fetchall())
+
+    def source_of(self, key: str) -> str | None:
+        """The source of a document; None if there is none with this key."""
+        with self._session():
+            row = self._run("SELECT source FROM documents WHERE key = ?", (key,)).fetchone()
+        return None if row is None else str(row[0])
 
     def meta_keys(self) -> list[str]:
         """The keys of all metadata, sorted: what filters can refer to."""
         with self._session():
-            return sorted(row[0] for row in self._run(self.META_KEYS))
+            keys = [row[0] for row in self._run(self.META_KEYS)]
+        with unreadable(self.name):
+            return sorted(check_kinds(keys, (str,) * len(keys)))
 
     def counts(self) -> IndexCounts:
         """The number of documents and passages."""
         query = "SELECT (SELECT count(*) FROM documents), (SELECT count(*) FROM passages)"
         with self._session():
             return IndexCounts(*self._run(query).fetchone())
+
+    def best_of_documents(self, scored: Sequence[Scored]) -> list[Scored]:
+        """The first passage of each document, in order, without those deleted meanwhile."""
+        numbers = ", ".join(str(each.passage) for each in scored)
+        query = f"SELECT id, document FROM passages WHERE id IN ({numbers})"
+        with self._session():
+            document_of = dict(self._run(query).fetchall()) if scored else {}
+        best: dict[int, Scored] = {}
+        for each in scored:
+            if each.passage in document_of:
+                best.setdefault(document_of[each.passage], each)
+        return list(best.values())
+
+    def characters(self, scored: Sequence[Scored]) -> int:
+        """Characters of the texts and the metadata of passages."""
+        numbers = ", ".join(str(each.passage) for each in scored)
+        query = f"""SELECT coalesce(sum(length(text) + length(CAST(meta AS text))), 0)
+                    FROM passages JOIN documents ON documents.id = document
+                    WHERE passages.id IN ({numbers})"""
+        with self._session():
+            return int(self._run(query).fetchone()[0]) if scored else 0
 
     def hits(self, scored: Sequence[Scored]) -> list[Hit]:
         """The passages with their documents, in order, without those deleted meanwhile."""
@@ -242,10 +304,12 @@ class Store(ABC):
             rows = {row[0]: row[1:] for row in self._run(query)} if scored else {}
         found = [(*rows[number], score) for number, score in scored if number in rows]
         with unreadable(self.name):
-            return [
-                Hit(key, source, line, start, end, score, text, json.loads(meta))
-                for key, source, line, start, end, text, meta, score in found
-            ]
+            hits: list[Hit] = []
+            for row in found:
+                key, source, line, start, end, text, meta, score = check_kinds(row, HIT_KINDS)
+                (values,) = check_kinds([json.loads(meta)], (dict,))
+                hits.append(Hit(key, source, line, start, end, score, text, values))
+            return hits
 
     @abstractmethod
     def nearest(self, query: Vectors, count: int, where: Conditions = ()) -> list[Scored]:
@@ -260,6 +324,24 @@ class Store(ABC):
         """The vectors of passages by number, (n, D); zeros for those deleted meanwhile."""
 
 
+HIT_KINDS = (str, str, int, int, int, str, str, float)
+
+
+def check_kinds(row: Sequence[Any], kinds: Sequence[type]) -> Sequence[Any]:
+    """The row; TypeError if a value is of another kind, which SQLite allows in any column."""
+    for value, kind in zip(row, kinds, strict=True):
+        if type(value) is not kind:
+            raise TypeError(f"expected {kind.__name__}, found {type(value).__name__}")
+    return row
+
+
+UNREADABLE = (
+    ValueError, TypeError, AttributeError, LookupError, ArithmeticError, EOFError, RecursionError,
+    struct.error,
+)  # fmt: skip
+"""What stored data of the wrong form cause."""
+
+
 @contextmanager
 def unreadable(name: str) -> Iterator[None]:
     """Turn errors of interpreting stored data into an OutputError: the index is damaged."""
@@ -267,7 +349,7 @@ def unreadable(name: str) -> Iterator[None]:
         yield
     except RelmoError:
         raise
-    except (ValueError, TypeError, KeyError, IndexError, EOFError, struct.error) as error:
+    except UNREADABLE as error:
         raise OutputError(damaged(name, str(error))) from error
 
 
@@ -277,6 +359,13 @@ def damaged(name: str, problem: str) -> str:
         f"{name} is damaged ({problem}); restore a copy, or delete it and build the index again "
         f"with relmo index"
     )
+
+
+def check_width(name: str, vectors: Vectors, width: int) -> Vectors:
+    """Stored vectors, (n, D); OutputError if they are not as wide as those of the model."""
+    if vectors.shape[1] != width:
+        raise OutputError(damaged(name, f"vectors have {vectors.shape[1]} numbers, not {width}"))
+    return vectors
 
 
 def this_process() -> str:

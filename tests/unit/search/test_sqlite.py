@@ -3,16 +3,22 @@
 import os
 import random
 import shutil
+import signal
 import sqlite3
+import struct
 import subprocess
 import sys
+import threading
+import time
 
+import numpy as np
 import pytest
 
 from relmo.errors import OutputError, RelmoError
 from relmo.search.filters import conditions
 from relmo.search.sqlite import SqliteStore
-from relmo.search.sqlite_file import RawFile
+from relmo.search.sqlite_file import JOURNAL_MARK, RawFile
+from relmo.search.store import SearchTimeout
 from tests.support.toy_search import entry, many, query
 
 SETTINGS = '{"width": 16, "version": 2}'
@@ -236,3 +242,160 @@ def test_a_file_opened_without_write_access_is_read_again_after_it_changed(made)
     assert reader.counts().documents == before.documents + 1
     assert len(reader.nearest(query(1), 99)) == before.passages + 1
     reader.close()
+
+
+def changed(path, *statements):
+    """The index, changed by another program than relmo."""
+    db = sqlite3.connect(path, isolation_level=None)
+    db.execute("PRAGMA user_version = 0")
+    for statement in statements:
+        db.execute(*statement) if isinstance(statement, tuple) else db.execute(statement)
+    db.close()
+    return path
+
+
+@pytest.mark.parametrize("create", [False, True])
+def test_a_journal_that_names_another_file_deletes_nothing(made, tmp_path, create):
+    db = sqlite3.connect(made)
+    db.execute("PRAGMA journal_mode = DELETE")
+    (pages,), (size,) = (db.execute(f"PRAGMA page_{of}").fetchone() for of in ("count", "size"))
+    db.close()
+    victim = tmp_path / "letter.txt"
+    victim.write_text("dear")
+    name = str(victim).encode()
+    head = (JOURNAL_MARK + struct.pack(">IIIII", 0, 1234, pages, 512, size)).ljust(512, b"\0")
+    tail = struct.pack(">I", 2**30 // size + 1) + name + struct.pack(">II", len(name), sum(name))
+    (tmp_path / "i.relmo-journal").write_bytes(head + tail + JOURNAL_MARK)
+    (tmp_path / "link.relmo").symlink_to(made)
+    for path in (made, tmp_path / "link.relmo"):
+        with pytest.raises(OutputError, match=r"i.relmo-journal beside it was not written"):
+            SqliteStore(path, create=create)
+    assert victim.read_text() == "dear"
+
+
+def test_an_interrupted_write_is_completed_by_writers_alone(made, tmp_path):
+    journal = tmp_path / "i.relmo-journal"
+    journal.write_bytes(JOURNAL_MARK + b"\0" * 600)
+    with pytest.raises(OutputError, match="interrupted.*run relmo index again"):
+        SqliteStore(made)
+    assert journal.exists()
+    SqliteStore(made, create=True).close()
+
+
+ENDLESS = "(WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT max(x) FROM c)"
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        [
+            "ALTER TABLE segments RENAME TO other",
+            f"CREATE VIEW segments AS SELECT * FROM other WHERE {ENDLESS}",
+        ],
+        [f"CREATE TRIGGER t AFTER DELETE ON passages BEGIN SELECT {ENDLESS}; END"],
+        ["CREATE VIRTUAL TABLE more USING fts5(text)"],
+        ["ALTER TABLE documents ADD COLUMN more AS (key || key)"],
+        ["CREATE INDEX more ON passages (length(text))"],
+        ["DROP INDEX passages_document"],
+    ],
+)
+def test_only_the_tables_of_an_index_are_accepted(made, statements):
+    with pytest.raises(OutputError, match="damaged.*its tables are not those of an index"):
+        SqliteStore(changed(made, *statements))
+
+
+def test_a_query_ends_at_its_deadline_and_by_interruption(made):
+    store = SqliteStore(made)
+
+    def endless():
+        with store._session():
+            store._run(f"SELECT {ENDLESS}").fetchone()
+
+    with pytest.raises(SearchTimeout, match="took too long"), store.deadline(0.05):
+        endless()
+    timer = threading.Timer(0.05, store.interrupt)
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        endless()
+    timer.join()
+
+    def stop(*_):
+        raise KeyboardInterrupt("ended")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, 0.05)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            endless()
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert len(store.nearest(query(1), 3)) == 3
+    store.close()
+
+
+def test_a_filter_and_the_rows_are_of_one_state(made):
+    reader, writer = SqliteStore(made), SqliteStore(made)
+    stop = time.monotonic() + 1.0
+
+    def write():
+        number = 0
+        while time.monotonic() < stop:
+            number += 1
+            documents = [entry(f"d{each}", ["river"], number, lang="en") for each in range(9)]
+            writer.replace(documents, [f"d{10 + number % 9}"])
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    while time.monotonic() < stop:
+        for where in (conditions({"lang": "en"}), conditions({"lang": "de"})):
+            scored = [*reader.nearest(query(1), 99, where), *reader.matching(["river"], 9, where)]
+            assert {hit.meta["lang"] for hit in reader.hits(scored)} <= set(where[0].values)
+    thread.join()
+    reader.close()
+    writer.close()
+
+
+def first_segment(path):
+    db = sqlite3.connect(path)
+    number, *blobs = db.execute("SELECT * FROM segments ORDER BY id").fetchone()
+    db.close()
+    kinds = zip(blobs, ("<i8", "<u4", "<f2"), strict=True)
+    return number, [np.frombuffer(blob, kind).copy() for blob, kind in kinds]
+
+
+def wrong_vectors(ids, lengths, vectors):
+    vectors[3] = np.nan
+
+
+def wrong_order(ids, lengths, vectors):
+    ids[:] = ids[::-1].copy()
+
+
+@pytest.mark.parametrize("change", [wrong_vectors, wrong_order])
+def test_segments_that_do_not_fit_together_are_damage(made, change):
+    number, arrays = first_segment(made)
+    change(*arrays)
+    blobs = [each.tobytes() for each in arrays]
+    query_text = "UPDATE segments SET ids = ?, lengths = ?, vectors = ? WHERE id = ?"
+    changed(made, (query_text, (*blobs, number)))
+    with pytest.raises(OutputError, match="damaged"):
+        everything(made)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE segments SET lengths = substr(lengths, 1, 4)",
+        "UPDATE segments SET vectors = substr(vectors, 1, length(ids))",
+        "UPDATE passages SET text = x'ff00'",
+        "UPDATE passages SET text = CAST(x'ff80' AS text)",
+        "UPDATE passages SET line = 'x'",
+        "UPDATE documents SET meta = '[1]'",
+        "UPDATE documents SET source = x'ff'",
+        f"UPDATE documents SET meta = '{'[' * 99_999}'",
+        "UPDATE about SET settings = x'ff'",
+    ],
+)
+def test_values_of_a_wrong_kind_are_damage(made, statement):
+    with pytest.raises(OutputError, match="damaged"):
+        everything(changed(made, statement))
