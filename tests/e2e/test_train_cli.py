@@ -234,6 +234,20 @@ def test_evaluate_and_predict_remember_the_columns(run, own_run, reviews, tmp_pa
     assert objects(by_choice)[0]["words"] == ["so", "dull"]
 
 
+@shows_warnings
+def test_a_model_of_a_table_answers_for_plain_text(run, own_run, tmp_path):
+    folder, _ = own_run
+    text = "a good film\n\na bad film\n"
+    typed = run("predict", folder, "--json", stdin=text.encode())
+    assert typed.returncode == 0, typed.stderr
+    assert [answer["line"] for answer in objects(typed)] == [1, 3]
+    (tmp_path / "texts.txt").write_text(text)
+    assert run("predict", folder, tmp_path / "texts.txt", "--json").stdout == typed.stdout
+    refused = run("predict", folder, "--text", "remark", stdin=text.encode())
+    assert refused.returncode == 2
+    assert b"--text names a column of a table, but standard input is plain text" in refused.stderr
+
+
 def test_columns_that_cannot_be_guessed_are_asked_for(run, reviews, tmp_path):
     found = run("train", "classify", "--data", reviews, "--output", tmp_path / "run")
     assert found.returncode == 2

@@ -188,14 +188,16 @@ def _lines(run: Path, file: str, text: str | None) -> Iterator[str]:
     from relmo.tasks.sources import read_texts
     from relmo.tasks.tables import Columns
 
-    path, columns = Path(file), Columns(text=text)
+    path = Path(file)
     if file != "-":
         _check_file(path, "expected a text file, or - for standard input")
     card = TaskCard.read(run)
     task = find_task(card.task)
     if file != "-" and task.is_table(path):
-        return read_texts(path, columns, card.facts.get("source", {}))
-    task.columns_of(path, columns)  # which refuses --text
+        return read_texts(path, Columns(text=text), card.facts.get("source", {}))
+    if text is not None:
+        where = "standard input" if file == "-" else path.name
+        raise ConfigError(f"--text names a column of a table, but {where} is plain text")
     if file == "-":
         return (line for _, line in decoded_lines(sys.stdin.buffer, "standard input"))
     return (line for _, line in numbered_lines(path))  # compressed files too
