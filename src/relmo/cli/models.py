@@ -276,11 +276,17 @@ def pretrain(
         say({**scores, "model": str(output / "model")}, as_json)
 
 
+FEW_HELD_OUT = 2000
+"""Tokens; the perplexity of fewer is a rough estimate."""
+
+
 def _as_line(values: dict[str, Any]) -> None:
     if "corpus" in values:
         counts, step = values["corpus"], values["sizes"]
+        is_rough = 0 < counts["held_out"] < FEW_HELD_OUT
+        rough = " (few, so their perplexity is a rough estimate)" if is_rough else ""
         note(
-            f"{counts['train']:,} tokens to train on, {counts['held_out']:,} held out, "
+            f"{counts['train']:,} tokens to train on, {counts['held_out']:,} held out{rough}, "
             f"the vocabulary covers {values['coverage']:.2%}"
         )
         note(
@@ -297,8 +303,8 @@ def _as_line(values: dict[str, Any]) -> None:
 def _say_before(scores: dict[str, float]) -> None:
     if not scores:
         note(
-            "no text is held out, so before and after cannot be compared: put blank lines between "
-            "documents, or hold out more (--set data.held_out=0.05)"
+            "no text is held out, so before and after cannot be compared: give more than one line "
+            "of text, and leave data.held_out above 0"
         )
         return
     shown = (f"{name.removeprefix('held_out_')} {value:,.4g}" for name, value in scores.items())

@@ -13,7 +13,8 @@
     meta.json      settings and checksums of the text; the folder is named by their hash
 
 Documents are held out by a hash of their text and a seed, so a document is in the same part in
-every run and every corpus. Boundaries that occur in the text itself are dropped, so <S> and </S>
+every run and every corpus. Where that would leave a part empty, as in a text of few documents,
+blocks of lines are held out instead. Boundaries that occur in the text itself are dropped, so <S> and </S>
 only ever mark where a sentence begins and ends.
 """
 
@@ -28,10 +29,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass
-from itertools import chain, islice
+from itertools import chain, groupby, islice
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,7 +40,7 @@ from numpy.typing import NDArray
 from relmo.config import Fraction, Settings, TokenizerName
 from relmo.errors import RelmoError, TextError
 from relmo.files import explain, locked, read_json, replacing_folder, sha256
-from relmo.progress import progress, working
+from relmo.progress import Work, progress, working
 from relmo.text.characters import BEGIN_SENTENCE, END_SENTENCE
 from relmo.text.documents import read_documents
 from relmo.text.lexicon import UNKNOWN, Lexicon
@@ -61,6 +62,12 @@ CHUNK_CHARACTERS = 1_000_000
 """Text that a worker tokenizes at a time."""
 PER_DOCUMENT = 3
 """Occurrences of a word in one document that count where words are ranked."""
+BLOCK_LINES = 20
+"""Lines held out together where a text has too few documents to hold out whole ones."""
+LEAST_BLOCKS = 20
+"""Blocks that such a text has at least, if it has as many lines."""
+HELD_OUT_BLOCKS = 10
+"""Blocks that are held out of it at least, but no more than a twentieth of them, or one."""
 PIECE = 1 << 22
 """Ids renumbered at a time."""
 
@@ -147,10 +154,12 @@ def _build(
     facts: Mapping[str, Any],
 ) -> None:
     with replacing_folder(home) as new, working("tokenizing the text") as work:
-        writer = _Writer(new)
-        for chunk in _split_all(files, settings, workers):
-            writer.add(chunk)
-            work.detail = f"{sum(writer.num_tokens.values()):,} tokens"
+        writer = _write(new, files, settings, None, workers, work)
+        if not all(writer.num_tokens.values()) and (blocks := _choose_blocks(files, settings)):
+            for path in new.iterdir():
+                path.unlink()
+            writer = _write(new, files, settings, blocks, workers, work)
+            facts = {**facts, "held_out_blocks": blocks.lines}
         if writer.num_tokens["train"] == 0:
             names = ", ".join(map(str, files[:3])) or "no files"
             what = f"no words to train on in {names}; is there text that is not held out?"
@@ -158,6 +167,62 @@ def _build(
         writer.finish()
         meta = {**facts, "tokens": writer.num_tokens, "documents": writer.num_documents}
         (new / "meta.json").write_text(json.dumps(meta, indent=2), encoding="utf-8")
+
+
+class _Blocks(NamedTuple):
+    """How a text with too few documents is held out: blocks of lines that draw a small number."""
+
+    lines: int
+    most: float
+    """The largest number of a block that is held out."""
+
+
+def _choose_blocks(files: Sequence[Path], settings: CacheSettings) -> _Blocks | None:
+    """Blocks that hold out the share that is asked for; None if none is, or there is one line."""
+    num_lines = sum(map(len, _documents(files)))
+    if num_lines < 2 or not 0 < settings.held_out < 1:
+        return None
+    lines = max(1, min(BLOCK_LINES, num_lines // LEAST_BLOCKS))
+    found = sorted(
+        _draw(block, str(settings.seed))
+        for document in _documents(files)
+        for block in _blocks_of(document, lines)
+    )
+    least = max(1, min(HELD_OUT_BLOCKS, len(found) // 20))
+    count = max(least, round(settings.held_out * len(found)))
+    return _Blocks(lines, found[count - 1]) if found[count - 1] < found[-1] else None
+
+
+def _cut(
+    document: Sequence[str], blocks: _Blocks, settings: CacheSettings
+) -> Iterator[tuple[list[str], bool]]:
+    """The parts of a document that are held out or not, each as a document of its own."""
+    cut = _blocks_of(document, blocks.lines)
+    for is_out, group in groupby(cut, lambda b: _draw(b, str(settings.seed)) <= blocks.most):
+        yield list(chain.from_iterable(group)), is_out
+
+
+def _blocks_of(document: Sequence[str], lines: int) -> Iterator[Sequence[str]]:
+    return (document[first : first + lines] for first in range(0, len(document), lines))
+
+
+def _documents(files: Sequence[Path]) -> Iterator[list[str]]:
+    return chain.from_iterable(map(read_documents, files))
+
+
+def _write(
+    folder: Path,
+    files: Sequence[Path],
+    settings: CacheSettings,
+    blocks: _Blocks | None,
+    workers: int,
+    work: Work,
+) -> _Writer:
+    writer = _Writer(folder)
+    for chunk in _split_all(files, settings, blocks, workers):
+        writer.add(chunk)
+        work.detail = f"{sum(writer.num_tokens.values()):,} tokens"
+    return writer
 
 
 @dataclass(frozen=True)
@@ -173,9 +238,11 @@ class _Chunk:
     """(words,) occurrences of each in training documents, at most PER_DOCUMENT in each."""
 
 
-def _split_all(files: Sequence[Path], settings: CacheSettings, workers: int) -> Iterator[_Chunk]:
+def _split_all(
+    files: Sequence[Path], settings: CacheSettings, blocks: _Blocks | None, workers: int
+) -> Iterator[_Chunk]:
     """Chunks in the order of the text, tokenized by this many worker processes."""
-    jobs = ((documents, settings) for documents in _grouped(files))
+    jobs = ((documents, settings, blocks) for documents in _grouped(files))
     if workers <= 1:
         yield from map(_split, jobs)
         return
@@ -204,7 +271,7 @@ def _grouped(files: Sequence[Path]) -> Iterator[list[list[str]]]:
     """Documents in groups of about CHUNK_CHARACTERS."""
     group: list[list[str]] = []
     size = 0
-    for document in chain.from_iterable(map(read_documents, files)):
+    for document in _documents(files):
         group.append(document)
         size += sum(map(len, document))
         if size >= CHUNK_CHARACTERS:
@@ -214,19 +281,21 @@ def _grouped(files: Sequence[Path]) -> Iterator[list[list[str]]]:
         yield group
 
 
-def _split(job: tuple[list[list[str]], CacheSettings]) -> _Chunk:
-    documents, settings = job
+def _split(job: tuple[list[list[str]], CacheSettings, _Blocks | None]) -> _Chunk:
+    documents, settings, blocks = job
+    held_out = [is_held_out(document, settings) for document in documents]
+    if blocks is not None:
+        parts = [part for document in documents for part in _cut(document, blocks, settings)]
+        documents, held_out = [part for part, _ in parts], [is_out for _, is_out in parts]
     row_of = {word: row for row, word in enumerate(SPECIAL)}
     ids: list[int] = []
     lengths: list[int] = []
     characters = [sum(len(line) + 1 for line in document) for document in documents]
-    held_out: list[bool] = []
     counted: list[NDArray[np.int64]] = []
     usual, other = make_tokenizer(settings.tokenizer), make_tokenizer("treebank")
-    for document in documents:
+    for document, is_out in zip(documents, held_out, strict=True):
         before = len(ids)
-        held_out.append(is_held_out(document, settings))
-        is_whole = not held_out[-1] and is_kept_whole(document, settings)
+        is_whole = not is_out and is_kept_whole(document, settings)
         tokenizer = other if is_whole else usual
         for line in document:
             for start, end in split_sentences(line):
@@ -234,7 +303,7 @@ def _split(job: tuple[list[list[str]], CacheSettings]) -> _Chunk:
                 if words := [word for word in found if word not in BOUNDARIES]:
                     ids += [0, *(row_of.setdefault(word, len(row_of)) for word in words), 1]
         lengths.append(len(ids) - before)
-        if not (held_out[-1] or is_whole):
+        if not (is_out or is_whole):
             found_ids, times = np.unique(ids[before:], return_counts=True)
             counted.append(np.repeat(found_ids, np.minimum(times, PER_DOCUMENT)).astype(np.int64))
     every = np.concatenate([np.zeros(0, np.int64), *counted])

@@ -34,6 +34,7 @@ ODD = [
 
 def build(tmp_path, text: str | bytes, settings=ALL, workers=1, name="text.txt") -> TokenCache:
     """The cache of one file."""
+    tmp_path.mkdir(exist_ok=True)
     path = tmp_path / name
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     return open_cache([path], tmp_path / "cache", settings, workers)
@@ -388,3 +389,26 @@ def test_held_out_documents_are_never_kept_whole(tmp_path):
 def test_a_share_is_below_one(name):
     with pytest.raises(ConfigError, match=f"{name} must be a number ≥ 0 and < 1, got 1.5"):
         CacheSettings(**{name: 1.5})
+
+
+@pytest.mark.parametrize("text", [
+    "".join(f"line {i} of a single document\n" for i in range(1000)),
+    "\n\n".join(f"chapter {n}\n" + "".join(f"{n} and {i}\n" for i in range(40)) for n in range(19)),
+    "one\ntwo\nthree\n",
+])  # fmt: skip
+def test_of_few_documents_blocks_of_lines_are_held_out(tmp_path, text):
+    settings = CacheSettings()
+    cache = build(tmp_path, text, settings)
+    parts = [documents_of(cache, part) for part in (cache.train, cache.held_out)]
+    assert all(parts)
+    words = [len(" ".join(part).split()) for part in parts]
+    assert words[1] <= max(0.06 * sum(words), 1)
+    assert sum(words) == len(text.split())
+    assert cache.meta["held_out_blocks"] >= 1
+    assert contents(build(tmp_path / "again", text, settings).folder) == contents(cache.folder)
+
+
+def test_nothing_is_held_out_unless_asked_for(tmp_path):
+    cache = build(tmp_path, "one\ntwo\nthree\n", ALL)
+    assert not len(cache.held_out.tokens)
+    assert "held_out_blocks" not in cache.meta
