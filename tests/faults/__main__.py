@@ -25,6 +25,9 @@ left alone.
 - **said so**: the command refused with an error that says what is wrong.
 - **bad**: another result, a traceback, a hang. Every one is listed below the table.
 
+Bits are flipped in every file but logs, which have no checksums: metrics.jsonl, TensorBoard's
+events, model cards.
+
 """
 
 NEED_MOUNTS = ("full_disks", "read_only_folders")

@@ -407,8 +407,8 @@ def _settled(folder: Path) -> Path:
 
 
 def _is_log(file: Path) -> bool:
-    """Whether nothing is computed from it: notes for people, and curves for TensorBoard."""
-    return file.suffix == ".md" or "tensorboard" in file.parts
+    """Whether no result is computed from it: notes for people, curves, metrics."""
+    return file.suffix == ".md" or "tensorboard" in file.parts or file.name == "metrics.jsonl"
 
 
 def _generic(name: Path) -> str:
