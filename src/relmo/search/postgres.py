@@ -8,9 +8,11 @@ terms an array with a GIN index, from which BM25 is computed in SQL. Searches ar
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
@@ -19,7 +21,16 @@ import numpy as np
 from relmo.errors import ConfigError, OutputError, need_extra
 from relmo.search.filters import Condition, Conditions, to_sql
 from relmo.search.lexical import K1, B
-from relmo.search.store import Entry, Scored, Store, busy, rank, this_process, without_password
+from relmo.search.store import (
+    Entry,
+    Scored,
+    SearchTimeout,
+    Store,
+    busy,
+    rank,
+    this_process,
+    without_password,
+)
 from relmo.types import Vectors
 
 if TYPE_CHECKING:
@@ -151,6 +162,28 @@ class PostgresStore(Store):
             if self._is_locked:  # the lock went with the connection
                 self._is_locked = False
                 self.lock()
+
+    def interrupt(self) -> None:
+        """End what another thread does with the database, with an error there."""
+        self._db.cancel()
+
+    @contextmanager
+    def deadline(self, seconds: float) -> Iterator[None]:
+        """Within the block, `SearchTimeout` ends a query that takes longer."""
+        with self._session():
+            self._run(f"SET statement_timeout = {math.ceil(seconds * 1000)}")
+        try:
+            yield
+        finally:
+            with self._session():
+                self._run("RESET statement_timeout")
+
+    def _failure(self, error: Exception) -> BaseException:
+        from psycopg.errors import QueryCanceled
+
+        if isinstance(error, QueryCanceled):
+            return SearchTimeout(f"{self.name}: {error}")
+        return super()._failure(error)
 
     def _drop(self) -> None:
         with self._session():

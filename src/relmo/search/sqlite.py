@@ -292,9 +292,8 @@ class SqliteStore(Store):
 
     def _explain(self, error: Exception) -> str:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) or str(error).startswith(
-            NOT_OURS
-        ):
+        is_damage = code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+        if is_damage or str(error).startswith(NOT_OURS):
             return damaged(self.name, str(error))
         return super()._explain(error)
 
