@@ -87,7 +87,8 @@ class SemanticIndex:
         with store.closed_on_error():
             if store.read_header() is not None:
                 raise ConfigError(f"{store.name} already contains an index; open and update it")
-            index = cls.create(store, documents, settings or IndexSettings(), elmo)
+            # two documents of one key are an error before anything is stored
+            index = cls.create(store, _with_own_keys(documents), settings or IndexSettings(), elmo)
             index.add(documents)
             store.unlock()
         return index
@@ -181,11 +182,14 @@ class SemanticIndex:
         """Documents that differ from what is known under their key, read source by source."""
         source: str | None = None
         digests: dict[str, str] = {}
-        for document in documents:
+        for document in _with_own_keys(documents) if must_be_new else documents:
+            if must_be_new:
+                if self.store.source_of(document.key) is not None:
+                    raise ConfigError(f"the index already contains {document.key!r}; use update")
+                yield document
+                continue
             if document.source != source:
                 source, digests = document.source, self.store.digests(document.source)
-            if must_be_new and document.key in digests:
-                raise ConfigError(f"the index already contains {document.key!r}; use update")
             if digests.get(document.key) != document.digest:
                 digests[document.key] = document.digest
                 yield document
@@ -259,3 +263,16 @@ class SemanticIndex:
                 if len(hits) >= k or len(scored) < count:
                     return hits[:k]
             count *= 4  # many passages of the same documents: look further
+
+
+def _with_own_keys(documents: Iterable[Document]) -> Iterator[Document]:
+    """The documents; ConfigError if two have the same key."""
+    seen: set[str] = set()
+    for document in documents:
+        if document.key in seen:
+            raise ConfigError(
+                f"two documents have the key {document.key!r}; make keys unique, or "
+                f"use update, which keeps the last of them"
+            )
+        seen.add(document.key)
+        yield document

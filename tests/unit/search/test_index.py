@@ -87,6 +87,20 @@ def test_adding_an_existing_key_is_an_error_and_updating_replaces(index):
     assert index.search("Birds sing.", k=1)[0].text == "Birds sing."
 
 
+def test_one_key_for_two_documents_is_an_error(index, tiny, tmp_path):
+    known = index.search("bank", 1)[0].document
+    before = index.counts()
+    with pytest.raises(ConfigError, match="already contains"):
+        index.add([Document(known, "another source", "A text.")])
+    twice = [Document("q", "s", "One."), Document("r", "s", "Two."), Document("q", "t", "Three.")]
+    with pytest.raises(ConfigError, match="two documents have the key 'q'"):
+        index.add(twice)
+    with pytest.raises(ConfigError, match="two documents have the key 'q'"):
+        SemanticIndex.build(tmp_path / "twice", iter(twice), elmo=tiny)
+    assert not (tmp_path / "twice").exists()
+    assert index.counts() == before
+
+
 def test_what_was_deleted_is_not_found(index):
     index.delete(["cat", "not there"])
     assert "cat" not in found(index.search("cats", k=10))
