@@ -250,6 +250,8 @@ class SemanticIndex:
         max_characters: int | None,
     ) -> list[Hit]:
         count = k
+        if by_document:
+            k = min(k, max(1, self.store.counts().documents))  # do not look for more
         while True:
             if terms:
                 scored = hybrid_search(self.store, vector, terms, count, where)

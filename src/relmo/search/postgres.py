@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 import numpy as np
 
@@ -281,7 +281,7 @@ def split_address(address: str) -> tuple[str, str]:
         raise ConfigError(
             f"invalid relmo_index {name!r}; use up to 40 lower-case letters, digits and _"
         )
-    return urlunsplit(parts._replace(query=urlencode(options))), f"relmo_{name}"
+    return urlunsplit(parts._replace(query=urlencode(options, quote_via=quote))), f"relmo_{name}"
 
 
 def _compare(condition: Condition) -> tuple[str, list[Any]]:

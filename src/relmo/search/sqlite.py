@@ -204,6 +204,8 @@ class SqliteStore(Store):
             needs_files = error.sqlite_errorcode & 0xFF in (
                 sqlite3.SQLITE_CANTOPEN,
                 sqlite3.SQLITE_READONLY,
+                sqlite3.SQLITE_FULL,
+                sqlite3.SQLITE_IOERR,  # of the shared memory, on a full disk
             )
             if create or not needs_files:
                 raise

@@ -60,6 +60,17 @@ def test_the_best_passage_of_each_document(index):
         assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
 
 
+def test_no_more_documents_are_looked_for_than_there_are(index, monkeypatch):
+    asked = []
+    nearest = index.store.nearest
+    monkeypatch.setattr(
+        index.store, "nearest", lambda *args: asked.append(args[1]) or nearest(*args)
+    )
+    documents = index.counts().documents
+    assert len(index.search("bank", 4, by_document=True)) == documents == 3
+    assert asked == [4]
+
+
 def test_searches_are_filtered(index):
     assert found(index.search("cats", where={"year": {"<": 1955}})) == ["loan"]
     assert set(found(index.search("cats", where={"year": 1960}, hybrid=True))) == {"cat"}
