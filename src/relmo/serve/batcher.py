@@ -168,7 +168,7 @@ class Batcher:
         room = self._limits.batch_tokens
         while self._waiting and room > 0:
             job = self._waiting[0]
-            if job.future.cancelled():  # the server stops and has dropped this request
+            if job.future.cancelled():  # its client is gone, or the server stops
                 self._waiting.popleft()
                 self._finish(job.future, _left(job), None)
                 continue

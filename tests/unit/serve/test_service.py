@@ -294,3 +294,23 @@ def test_a_search_counts_in_the_queue_as_the_time_that_searches_take(served, mak
         client.post("/search", json={"query": "river", "where": where})
     assert costs[0] == 65
     assert costs[1] > 2 * 20_000
+
+
+def test_requests_of_clients_that_left_leave_the_queue(make_app):
+    app = make_app()
+    gate, batcher = threading.Event(), app.state.service.batcher
+    held = batcher.call(lambda: gate.wait(10), 1)
+    body = b'{"input": "a river bank"}'
+    head = b"POST /v1/embeddings HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    try:
+        with live(app) as address:
+            place = ("127.0.0.1", int(address.rpartition(":")[2]))
+            with socket.create_connection(place) as client:
+                client.sendall(head + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+                until(lambda: len(batcher._waiting) == 1)
+            until(lambda: batcher._waiting[0].future.cancelled())
+            gate.set()
+            assert held.result(10)
+            until(lambda: batcher.requests == 0)
+    finally:
+        gate.set()
