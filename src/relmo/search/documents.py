@@ -1,7 +1,8 @@
 """Files -> documents -> passages.
 
     .txt .md .markdown      one document: the whole file
-    .csv .tsv .xlsx .jsonl  one document per row; `TableColumns` names the columns
+    .csv .tsv .xlsx .jsonl  one document per row (of the first sheet); `TableColumns` names the
+                            columns
 
 The text of a row is its column `text` by default; several text columns are joined by newlines. The
 other columns become metadata for filters. A row is identified by its id column, or by its number.
@@ -47,6 +48,8 @@ TABLE_SUFFIXES = (".csv", ".tsv", ".xlsx", ".jsonl")
 SUFFIXES = (".txt", ".md", ".markdown", *TABLE_SUFFIXES)
 MAX_BYTES = 50_000_000
 """Bytes of one document: of a text file, or of a line of a table. A book has about a million."""
+MAX_ID_BYTES = 2000
+"""Of the id of a row; with a path before it, PostgreSQL must be able to index it."""
 MAX_UNPACKED = 5
 """Size of a spreadsheet when it is unpacked, as a multiple of the limit of a document."""
 MAX_SHEET_ROWS = 1_048_576
@@ -320,6 +323,8 @@ def _make_document(
     row_id = number if columns.id is None else cells[columns.id]
     if row_id is None or row_id == "":
         raise TextError(f"column {columns.id!r} is empty")
+    if len(str(row_id).encode("utf-8", "replace")) > MAX_ID_BYTES:
+        raise TextError(f"column {columns.id!r} has more than {MAX_ID_BYTES:,} bytes; shorten it")
     kept = columns.meta
     meta: dict[str, MetaValue] = {
         name: value if isinstance(value, int | float | None) else str(value)

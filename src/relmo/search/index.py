@@ -6,7 +6,8 @@ Files are indexed by `sync.py`, which is what `relmo index` calls.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Self
 
@@ -16,14 +17,19 @@ from relmo.elmo import Elmo
 from relmo.errors import ConfigError
 from relmo.search.documents import Document, Passage, split_passages
 from relmo.search.encoder import PassageEncoder, sample_passages
-from relmo.search.filters import Where, conditions
+from relmo.search.filters import Conditions, Where, conditions
 from relmo.search.lexical import hybrid_search, make_analyzer
 from relmo.search.settings import IndexSettings
 from relmo.search.store import Entry, Hit, IndexCounts, Store, open_store, unreadable
 from relmo.text.batches import in_windows
+from relmo.types import Vectors
 
 BATCH_PASSAGES = 512
 """Passages that are embedded and stored together: limits memory, and what a crash costs."""
+
+
+class HitsTooLong(ConfigError):
+    """The hits have more text than the caller takes."""
 
 
 class SemanticIndex:
@@ -81,7 +87,8 @@ class SemanticIndex:
         with store.closed_on_error():
             if store.read_header() is not None:
                 raise ConfigError(f"{store.name} already contains an index; open and update it")
-            index = cls.create(store, documents, settings or IndexSettings(), elmo)
+            # two documents of one key are an error before anything is stored
+            index = cls.create(store, _with_own_keys(documents), settings or IndexSettings(), elmo)
             index.add(documents)
             store.unlock()
         return index
@@ -175,11 +182,14 @@ class SemanticIndex:
         """Documents that differ from what is known under their key, read source by source."""
         source: str | None = None
         digests: dict[str, str] = {}
-        for document in documents:
+        for document in _with_own_keys(documents) if must_be_new else documents:
+            if must_be_new:
+                if self.store.source_of(document.key) is not None:
+                    raise ConfigError(f"the index already contains {document.key!r}; use update")
+                yield document
+                continue
             if document.source != source:
                 source, digests = document.source, self.store.digests(document.source)
-            if must_be_new and document.key in digests:
-                raise ConfigError(f"the index already contains {document.key!r}; use update")
             if digests.get(document.key) != document.digest:
                 digests[document.key] = document.digest
                 yield document
@@ -208,6 +218,8 @@ class SemanticIndex:
         where: Where | None = None,
         hybrid: bool = False,
         by_document: bool = False,
+        max_seconds: float | None = None,
+        max_characters: int | None = None,
     ) -> list[Hit]:
         """The passages closest in meaning to the query, best first.
 
@@ -217,23 +229,52 @@ class SemanticIndex:
             where: conditions on metadata, see `filters.py`.
             hybrid: also rank by the words of the query (BM25).
             by_document: return only the best passage of each document.
+            max_seconds: time for the store, the model not counted; `SearchTimeout` after that.
+            max_characters: of the texts and metadata of all hits; `HitsTooLong` above.
         """
         if k < 1:
             raise ConfigError(f"k must be an integer ≥ 1, got {k}")
         vector = self.encoder.encode([query])[0]  # (D,)
         terms = self.analyze(query) if hybrid else []
-        count, required = k, conditions(where)
+        limited = nullcontext() if max_seconds is None else self.store.deadline(max_seconds)
+        with limited:
+            return self._search(vector, terms, k, conditions(where), by_document, max_characters)
+
+    def _search(
+        self,
+        vector: Vectors,
+        terms: Sequence[str],
+        k: int,
+        where: Conditions,
+        by_document: bool,
+        max_characters: int | None,
+    ) -> list[Hit]:
+        count = k
+        if by_document:
+            k = min(k, max(1, self.store.counts().documents))  # do not look for more
         while True:
-            if hybrid:
-                scored = hybrid_search(self.store, vector, terms, count, required)
+            if terms:
+                scored = hybrid_search(self.store, vector, terms, count, where)
             else:
-                scored = self.store.nearest(vector, count, required) if vector.any() else []
-            hits = self.store.hits(scored)
-            if by_document:
-                best: dict[str, Hit] = {}
-                for hit in hits:
-                    best.setdefault(hit.document, hit)
-                hits = list(best.values())
-            if len(hits) >= k or len(scored) < count:
-                return hits[:k]
+                scored = self.store.nearest(vector, count, where) if vector.any() else []
+            kept = self.store.best_of_documents(scored)[:k] if by_document else scored
+            if len(kept) >= k or len(scored) < count:
+                if max_characters is not None and self.store.characters(kept) > max_characters:
+                    raise HitsTooLong(f"the hits have more than {max_characters:,} characters")
+                hits = self.store.hits(kept)
+                if len(hits) >= k or len(scored) < count:
+                    return hits[:k]
             count *= 4  # many passages of the same documents: look further
+
+
+def _with_own_keys(documents: Iterable[Document]) -> Iterator[Document]:
+    """The documents; ConfigError if two have the same key."""
+    seen: set[str] = set()
+    for document in documents:
+        if document.key in seen:
+            raise ConfigError(
+                f"two documents have the key {document.key!r}; make keys unique, or "
+                f"use update, which keeps the last of them"
+            )
+        seen.add(document.key)
+        yield document

@@ -8,18 +8,29 @@ terms an array with a GIN index, from which BM25 is computed in SQL. Searches ar
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 import numpy as np
 
 from relmo.errors import ConfigError, OutputError, need_extra
 from relmo.search.filters import Condition, Conditions, to_sql
 from relmo.search.lexical import K1, B
-from relmo.search.store import Entry, Scored, Store, busy, rank, this_process, without_password
+from relmo.search.store import (
+    Entry,
+    Scored,
+    SearchTimeout,
+    Store,
+    busy,
+    rank,
+    this_process,
+    without_password,
+)
 from relmo.types import Vectors
 
 if TYPE_CHECKING:
@@ -152,6 +163,28 @@ class PostgresStore(Store):
                 self._is_locked = False
                 self.lock()
 
+    def interrupt(self) -> None:
+        """End what another thread does with the database, with an error there."""
+        self._db.cancel()
+
+    @contextmanager
+    def deadline(self, seconds: float) -> Iterator[None]:
+        """Within the block, `SearchTimeout` ends a query that takes longer."""
+        with self._session():
+            self._run(f"SET statement_timeout = {math.ceil(seconds * 1000)}")
+        try:
+            yield
+        finally:
+            with self._session():
+                self._run("RESET statement_timeout")
+
+    def _failure(self, error: Exception) -> BaseException:
+        from psycopg.errors import QueryCanceled
+
+        if isinstance(error, QueryCanceled):
+            return SearchTimeout(f"{self.name}: {error}")
+        return super()._failure(error)
+
     def _drop(self) -> None:
         with self._session():
             self._run(f'DROP SCHEMA "{self._schema}" CASCADE')
@@ -248,7 +281,7 @@ def split_address(address: str) -> tuple[str, str]:
         raise ConfigError(
             f"invalid relmo_index {name!r}; use up to 40 lower-case letters, digits and _"
         )
-    return urlunsplit(parts._replace(query=urlencode(options))), f"relmo_{name}"
+    return urlunsplit(parts._replace(query=urlencode(options, quote_via=quote))), f"relmo_{name}"
 
 
 def _compare(condition: Condition) -> tuple[str, list[Any]]:

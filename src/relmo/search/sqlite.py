@@ -204,6 +204,8 @@ class SqliteStore(Store):
             needs_files = error.sqlite_errorcode & 0xFF in (
                 sqlite3.SQLITE_CANTOPEN,
                 sqlite3.SQLITE_READONLY,
+                sqlite3.SQLITE_FULL,
+                sqlite3.SQLITE_IOERR,  # of the shared memory, on a full disk
             )
             if create or not needs_files:
                 raise
@@ -292,9 +294,8 @@ class SqliteStore(Store):
 
     def _explain(self, error: Exception) -> str:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) or str(error).startswith(
-            NOT_OURS
-        ):
+        is_damage = code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+        if is_damage or str(error).startswith(NOT_OURS):
             return damaged(self.name, str(error))
         return super()._explain(error)
 

@@ -11,7 +11,7 @@ import dataclasses
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +91,8 @@ def index_files(
         raise ConfigError(f"{', '.join(map(str, paths))}: no files that can be indexed")
     with _opened(where, create=True) as (store, report):
         report.files, report.skipped = len(sources), len(skipped)
-        run = _SyncRun(store, sources, columns or TableColumns(), max_bytes, strict, on_bad, report)
+        roles = columns or TableColumns()
+        run = _SyncRun(store, paths, sources, roles, max_bytes, strict, on_bad, report)
         total = run.survey()
         index = run.open_index(settings or {}, elmo, show_progress_bar)
         documents = progress(run.documents(), total, "documents", show_progress_bar)
@@ -161,12 +162,20 @@ class _SyncRun:
     """One run over the files; counts in `report`."""
 
     store: Store
+    paths: Sequence[str | Path]
     sources: list[str]
     columns: TableColumns
     max_bytes: int
     strict: bool
     on_bad: Callable[[BadRow], None]
     report: SyncReport
+    _keys: dict[str, str] = field(default_factory=dict)
+    """Key -> source of the documents so far whose key could be that of another source."""
+    _all_sources: frozenset[str] = frozenset()
+    """Of this run and in the index."""
+
+    def __post_init__(self) -> None:
+        self._all_sources = frozenset((*self.sources, *self.store.sources()))
 
     def survey(self) -> int:
         """Read all files once, which is fast compared to embedding; the number of documents.
@@ -235,11 +244,40 @@ class _SyncRun:
                     self.report.empty += 1
                 elif known.pop(item.key, None) == item.digest:
                     self.report.unchanged += 1
+                elif other := self._other_source(item):
+                    self._report_clash(item, other)
                 else:
                     yield item
             if known and self.report.bad == bad:  # a file with bad rows keeps its documents
                 self.store.replace([], list(known))
                 self.report.deleted += len(known)
+
+    def _other_source(self, item: Document) -> str | None:
+        """A source that has a document of the same key: row `b` of file `a` is `a#b`, as a file is.
+
+        Sources that are gone do not count: their documents are replaced.
+        """
+        parts = item.key.split("#")
+        starts = ("#".join(parts[:count]) for count in range(1, len(parts) + 1))
+        if all(start == item.source or start not in self._all_sources for start in starts):
+            return None
+        found = self._keys.setdefault(item.key, item.source)  # it may not be stored yet
+        if found != item.source:
+            return found
+        stored = self.store.source_of(item.key)
+        if stored in (None, item.source):
+            return None
+        is_gone = stored not in self.sources and is_under(stored, self.paths)
+        return None if is_gone else stored
+
+    def _report_clash(self, item: Document, other: str) -> None:
+        problem = f"its name in the index, {item.key!r}, is that of a document of {other}; "
+        row = BadRow(item.source, item.line, f"{problem}rename the file or the id")
+        if self.strict:
+            raise DataError(row.source, row.line, row.problem)
+        self.report.documents -= 1
+        self.report.bad += 1
+        self.on_bad(row)
 
     def _read(self, source: str) -> Iterator[Document | BadRow]:
         return read_source(source, self.columns, self.max_bytes)

@@ -11,7 +11,7 @@ import dataclasses
 import hmac
 import ipaddress
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -96,7 +96,8 @@ class AccessControl:
                 await error.response()(scope, receive, send)
                 return
             if body is not None:
-                await self.app(scope, _replay(body, receive), _in_pieces(send))
+                work = self.app(scope, _replay(body, receive), _in_pieces(send))
+                await _until_gone(work, receive)
 
     async def _read_body(
         self, headers: Headers, receive: Receive, reservation: Reservation
@@ -145,6 +146,22 @@ def check_key(authorization: str, key: str | None) -> None:
         text = "wrong API key" if authorization else "missing API key"
         text += "; send the header 'Authorization: Bearer KEY'"
         raise ApiError(401, text, code="invalid_api_key", headers={"www-authenticate": "Bearer"})
+
+
+async def _until_gone(work: Awaitable[None], receive: Receive) -> None:
+    """Do the work unless the client closes its connection: then its place in the queue is free."""
+    working, leaving = asyncio.ensure_future(work), asyncio.ensure_future(receive())
+    try:
+        # after a whole body, the only message left is that the client is gone
+        await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            working.cancel()
+            await asyncio.wait((working,))
+        if not working.cancelled():
+            working.result()
+    finally:
+        working.cancel()
+        leaving.cancel()
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:

@@ -61,7 +61,7 @@ def create_app(
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         yield
-        await asyncio.to_thread(service.batcher.close)
+        await asyncio.to_thread(service.close)
 
     app = FastAPI(
         title="relmo",

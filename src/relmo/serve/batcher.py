@@ -76,7 +76,8 @@ class Batcher:
             and an empty queue accepts a request of any size.
         report: called after each batch with its number of requests, of tokens and its seconds.
 
-    `tokens` and `requests` count what has been accepted and not yet answered.
+    `tokens` and `requests` count what has been accepted and not yet answered; `rate` is the number
+    of tokens per second.
     """
 
     def __init__(
@@ -90,7 +91,7 @@ class Batcher:
         self._waiting: deque[_Sentences | _Call] = deque()
         self._changed = threading.Condition()
         self._closing = False
-        self._rate = FIRST_RATE
+        self.rate = FIRST_RATE
         self._thread = threading.Thread(target=self._run, name="relmo-model", daemon=True)
         self._thread.start()
 
@@ -120,12 +121,16 @@ class Batcher:
         self._accept(_Call(call, cost, future), cost)
         return future
 
-    def close(self) -> None:
-        """Accept no more requests, finish those accepted, end the thread."""
+    def close(self, seconds: float | None = None) -> bool:
+        """Accept no more requests, finish those accepted, end the thread.
+
+        Returns whether it has ended, for which this waits; no longer than `seconds`, if given.
+        """
         with self._changed:
             self._closing = True
             self._changed.notify()
-        self._thread.join()
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
 
     def _accept(self, job: _Sentences | _Call, cost: int) -> None:
         with self._changed:
@@ -133,7 +138,7 @@ class Batcher:
                 raise QueueClosed
             is_too_long = self.tokens > 0 and self.tokens + cost > self._limits.queue_tokens
             if is_too_long or self.requests >= self._limits.queue_requests:
-                raise QueueFull(max(1, math.ceil(self.tokens / self._rate)))
+                raise QueueFull(max(1, math.ceil(self.tokens / self.rate)))
             self.tokens += cost
             self.requests += 1
             self._waiting.append(job)
@@ -163,7 +168,7 @@ class Batcher:
         room = self._limits.batch_tokens
         while self._waiting and room > 0:
             job = self._waiting[0]
-            if job.future.cancelled():  # the server stops and has dropped this request
+            if job.future.cancelled():  # its client is gone, or the server stops
                 self._waiting.popleft()
                 self._finish(job.future, _left(job), None)
                 continue
@@ -202,7 +207,7 @@ class Batcher:
             return
         seconds = time.perf_counter() - begin
         tokens = sum(_cost(words) for _, words in batch)
-        self._rate += 0.2 * (tokens / max(seconds, 1e-6) - self._rate)
+        self.rate += 0.2 * (tokens / max(seconds, 1e-6) - self.rate)
         for (job, _), found in zip(batch, reduced, strict=True):
             job.done.append(found)
         self._release(tokens, 0)

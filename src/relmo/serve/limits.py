@@ -25,6 +25,8 @@ BYTES_PER_BODY_BYTE = 8
 """Memory of a body, its text and its words, per byte of the body."""
 BYTES_PER_VALUE = 24
 """Memory of a number in a response: as float32, and as JSON while it is written and sent."""
+BYTES_PER_CHARACTER = 16
+"""Memory of a character in a response: as text, and as JSON while it is written and sent."""
 RETRY_SECONDS = 5
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 
@@ -51,6 +53,10 @@ class Limits(Settings):
     """Numbers in one response of /embed_tokens; 422 above."""
     results: Count = 1000
     """Largest k for search hits and substitutes; 422 above."""
+    search_seconds: Count = 30
+    """Time of one search in the index; 503 after that."""
+    hit_characters: Count = 8 * 2**20
+    """Characters of the texts and metadata of all hits of a search; 422 above."""
     batch_tokens: Count = 2048
     """Words per batch of the model, taken from concurrent requests."""
     queue_tokens: Count = 131_072

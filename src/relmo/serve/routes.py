@@ -25,10 +25,11 @@ from relmo.layers import (
     choose_layers,
     layer_labels,
 )
+from relmo.search import Hit
 from relmo.serve import schemas
 from relmo.serve.access import RESERVATION
 from relmo.serve.errors import ApiError, invalid
-from relmo.serve.limits import BYTES_PER_VALUE
+from relmo.serve.limits import BYTES_PER_CHARACTER, BYTES_PER_VALUE
 from relmo.serve.monitoring import Metrics
 from relmo.serve.schemas import JSON, json_response
 from relmo.serve.service import Service, TokenizedSentence
@@ -143,11 +144,10 @@ def relmo_routes(service: Service) -> APIRouter:
     @router.post("/search", response_model=schemas.SearchHits)
     async def search(body: schemas.SearchBody, request: Request) -> Response:
         """Return the passages of the served index that are nearest in meaning."""
-        hits = [hit.to_dict() for hit in await service.search(body)]
+        hits = await service.search(body)
         request.scope["relmo"].update(hits=len(hits))
-        # orjson refuses integers beyond 64 bits, which metadata may contain
-        text = json.dumps({"query": body.query, "hits": hits}, default=float)
-        return Response(text, 200, None, JSON)
+        request.scope[RESERVATION].add(sum(map(_characters, hits)) * BYTES_PER_CHARACTER)
+        return await asyncio.to_thread(_hits, body.query, hits)
 
     return router
 
@@ -295,6 +295,18 @@ def _log_size(request: Request, sentences: Sequence[TokenizedSentence]) -> int:
     num_words = sum(len(sentence.words) for sentence in sentences)
     request.scope["relmo"].update(texts=len(sentences), tokens=num_words)
     return num_words
+
+
+def _characters(hit: Hit) -> int:
+    """Characters of a hit, about."""
+    meta = sum(len(key) + len(str(value)) for key, value in hit.meta.items())
+    return len(hit.document) + len(hit.source) + len(hit.text) + meta
+
+
+def _hits(query: str, hits: Sequence[Hit]) -> Response:
+    # orjson refuses integers beyond 64 bits, which metadata may contain
+    found = {"query": query, "hits": [hit.to_dict() for hit in hits]}
+    return Response(json.dumps(found, default=float), 200, None, JSON)
 
 
 def _npy(vectors: Sequence[Vectors]) -> Response:

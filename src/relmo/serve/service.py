@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import functools
+import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,6 +17,8 @@ from relmo.errors import ConfigError, TextWarning
 from relmo.layers import choose_layers
 from relmo.runtime.pooling import normalize, pool
 from relmo.search import Hit, SemanticIndex
+from relmo.search.index import HitsTooLong
+from relmo.search.store import SearchTimeout
 from relmo.serve.batcher import Batcher
 from relmo.serve.errors import ApiError, invalid
 from relmo.serve.limits import Limits
@@ -28,8 +32,10 @@ INLINE_CHARACTERS = 4000
 """Longer text is tokenized in another thread, so that it does not block other requests."""
 UNNAMED = "elmo"
 """Name served for a model without one."""
+CLOSE_SECONDS = 5.0
+"""Time for a batch in progress to end, after all requests are answered or dropped."""
 EXTRA_COST = 64
-"""A softmax or a search takes about as long as this many tokens."""
+"""A softmax takes about as long as this many tokens, and a search at least."""
 LIMIT_ERRORS = {
     "texts": ("too_many_texts", "texts in a request", "send several requests"),
     "characters": ("too_many_characters", "characters in a request", "send several requests"),
@@ -65,6 +71,8 @@ class Service:
             metrics.count_batch,
         )
         self._tokenizing = asyncio.Lock()
+        self._search_cost = float(EXTRA_COST)
+        """Of a search, and of each condition of its filter, in tokens; from the searches so far."""
         metrics.watch_queue(lambda: self.batcher.tokens, lambda: self.batcher.requests)
 
     async def encode(self, texts: Sequence[str]) -> tuple[Vectors, int]:
@@ -116,10 +124,41 @@ class Service:
         (query,) = await self.tokenize([body.query])
         if not query.words:
             raise invalid("the query contains no words", "no_words", "query")
-        options = {"hybrid": body.hybrid, "by_document": body.documents}
-        return await self._call(
-            lambda: index.search(body.query, k, where=body.where, **options), query.words
+        limits = self.limits
+        find = functools.partial(
+            index.search,
+            body.query,
+            k,
+            where=body.where,
+            hybrid=body.hybrid,
+            by_document=body.documents,
+            max_seconds=limits.search_seconds,
+            max_characters=limits.hit_characters,
         )
+        conditions = 1 + len(body.where or ())
+
+        def measured() -> list[Hit]:
+            begin = time.perf_counter()
+            try:
+                return find()
+            finally:
+                tokens = (time.perf_counter() - begin) * self.batcher.rate / conditions
+                self._search_cost = max(EXTRA_COST, tokens, 0.9 * self._search_cost)
+
+        try:
+            cost = len(query.words) + conditions * int(self._search_cost)
+            return await asyncio.wrap_future(self.batcher.call(measured, cost))
+        except HitsTooLong as error:
+            raise invalid(f"{error}; choose a smaller k", "answer_too_large", "k") from error
+        except SearchTimeout as error:
+            text = f"the search took longer than {limits.search_seconds} s; use a simpler filter"
+            raise ApiError(503, text, code="search_timeout") from error
+
+    def close(self) -> None:
+        """Finish what was accepted and end the thread; a search that does not end is ended."""
+        if not self.batcher.close(CLOSE_SECONDS) and self.index is not None:
+            self.index.store.interrupt()
+        self.batcher.close(CLOSE_SECONDS)
 
     async def _call(self, call: Callable[[], Result], words: Sequence[str]) -> Result:
         return await asyncio.wrap_future(self.batcher.call(call, len(words) + EXTRA_COST))

@@ -465,3 +465,12 @@ def test_scripts_without_upper_case_are_joined_in_a_block():
 def test_lines_are_found_without_the_space_around_them():
     text = "  one \r\n\n\ttwo"
     assert [text[start:end] for start, end in split_lines(text)] == ["one", "two"]
+
+
+def test_an_id_that_no_store_can_index_is_a_bad_row(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text(f"id,text\n{'é' * 1001},A.\n{'é' * 1000},B.\n")
+    bad, good = read_source(str(path), TableColumns(id="id"))
+    assert isinstance(bad, BadRow)
+    assert "more than 2,000 bytes" in bad.problem
+    assert good.text == "B."

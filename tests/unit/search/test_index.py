@@ -60,6 +60,17 @@ def test_the_best_passage_of_each_document(index):
         assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
 
 
+def test_no_more_documents_are_looked_for_than_there_are(index, monkeypatch):
+    asked = []
+    nearest = index.store.nearest
+    monkeypatch.setattr(
+        index.store, "nearest", lambda *args: asked.append(args[1]) or nearest(*args)
+    )
+    documents = index.counts().documents
+    assert len(index.search("bank", 4, by_document=True)) == documents == 3
+    assert asked == [4]
+
+
 def test_searches_are_filtered(index):
     assert found(index.search("cats", where={"year": {"<": 1955}})) == ["loan"]
     assert set(found(index.search("cats", where={"year": 1960}, hybrid=True))) == {"cat"}
@@ -85,6 +96,20 @@ def test_adding_an_existing_key_is_an_error_and_updating_replaces(index):
     assert index.update([Document("cat", "animals.txt", "Birds sing.")]) == 1
     assert index.counts() == (3, 4)
     assert index.search("Birds sing.", k=1)[0].text == "Birds sing."
+
+
+def test_one_key_for_two_documents_is_an_error(index, tiny, tmp_path):
+    known = index.search("bank", 1)[0].document
+    before = index.counts()
+    with pytest.raises(ConfigError, match="already contains"):
+        index.add([Document(known, "another source", "A text.")])
+    twice = [Document("q", "s", "One."), Document("r", "s", "Two."), Document("q", "t", "Three.")]
+    with pytest.raises(ConfigError, match="two documents have the key 'q'"):
+        index.add(twice)
+    with pytest.raises(ConfigError, match="two documents have the key 'q'"):
+        SemanticIndex.build(tmp_path / "twice", iter(twice), elmo=tiny)
+    assert not (tmp_path / "twice").exists()
+    assert index.counts() == before
 
 
 def test_what_was_deleted_is_not_found(index):

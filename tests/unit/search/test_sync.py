@@ -95,6 +95,23 @@ def test_strict_ends_at_the_first_bad_row(tiny, notes):
         follow(tiny, strict=True)
 
 
+def test_a_row_and_a_file_of_one_name_are_reported(tiny, notes):
+    (notes / "rows.jsonl#1.txt").write_text("A file with the name of a row.\n")
+    write_rows(notes / "rows.jsonl", [{"id": "1.txt", "text": "A row."}, {"id": 2, "text": "B."}])
+    for embedded in (5, 0, 0):
+        bad = []
+        report = follow(tiny, on_bad=bad.append)
+        assert (report.documents, report.embedded, report.bad) == (5, embedded, 1)
+        assert [row.source for row in bad] == ["notes/rows.jsonl#1.txt"]
+        assert "is that of a document of notes/rows.jsonl; rename" in bad[0].problem
+        assert len(held()) == 5
+    with pytest.raises(DataError, match="rename the file"):
+        follow(tiny, strict=True)
+    (notes / "rows.jsonl").unlink()
+    assert follow(tiny).bad == 0
+    assert "notes/rows.jsonl#1.txt" in held()
+
+
 def test_settings_that_contradict_the_index_are_refused(tiny, notes):
     follow(tiny, settings={"max_words": 50})
     follow(tiny, settings={"max_words": 50})
@@ -336,12 +353,12 @@ def test_kill_9_loses_nothing_acknowledged_and_a_new_run_goes_on(tiny, notes, st
     complete(tiny, "i.relmo", here)
 
 
-@pytest.mark.parametrize("statement", [3, 16, 24, 50, 80])
+@pytest.mark.parametrize("statement", [3, 16, 24, 52, 80])
 def test_kill_9_loses_nothing_of_a_database_either(tiny, notes, statement):
     address = postgres_address()
     where = f"{address}{'&' if '?' in address else '?'}relmo_index=killed{statement}"
     acknowledged = run_until_killed(tiny, notes, where, statement)
     here = held(where) if statement > 10 else set()
     assert acknowledged <= here
-    assert bool(acknowledged) == (statement >= 50)
+    assert bool(acknowledged) == (statement >= 52)
     complete(tiny, where, here)

@@ -223,7 +223,7 @@ def test_a_model_without_softmax_says_so(client):
 class ToyIndex:
     """Stands for an index: echoes the query."""
 
-    def search(self, query, k, *, hybrid, where, by_document):
+    def search(self, query, k, *, hybrid, **others):
         words = f"{query} {'hybrid ' if hybrid else ''}"
         return [Hit("d", "file", 1, 0, 1, 1.0 - i, f"{words}{i}", {}) for i in range(k)]
 

@@ -3,14 +3,17 @@
 import dataclasses
 import socket
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
 from relmo import Elmo
-from relmo.errors import ConfigError
+from relmo.errors import ConfigError, OutputError
 from relmo.search import Document, IndexSettings, SemanticIndex
+from relmo.search.documents import Passage
+from relmo.search.store import Entry
 from tests.conftest import tiny_config
 from tests.support.serving import live, until
 
@@ -220,3 +223,94 @@ def test_a_vector_does_not_depend_on_its_neighbours(make_app, tiny):
     many = np.array([each["embedding"] for each in together])[::-1]
     np.testing.assert_allclose(many, alone, atol=1e-5)
     assert max(sizes) > 1  # they were read together
+
+
+@pytest.fixture
+def served(tiny, tmp_path):
+    """An index of ten documents with long metadata."""
+    documents = [
+        Document(f"d{i}", "s", "a river bank", meta={"note": "x" * 999}) for i in range(10)
+    ]
+    with SemanticIndex.build(tmp_path / "i", documents, settings=PLAIN, elmo=tiny) as index:
+        yield index
+
+
+def test_hits_are_limited_in_size_and_count_as_memory(served, make_client):
+    client = make_client(index=served, limits=Limits(hit_characters=5000))
+    found = client.post("/search", json={"query": "river", "k": 4}).json()
+    assert len(found["hits"]) == 4, found
+    error = client.post("/search", json={"query": "river", "k": 6})
+    assert (error.status_code, error.json()["error"]["code"]) == (422, "answer_too_large")
+
+    client = make_client(index=served, limits=Limits(memory_bytes=1))
+    client.app.state.memory.used = 1  # another request
+    served.store.replace([big_entry(served.encoder.elmo.config.width)])
+    error = client.post("/search", json={"query": "river", "k": 11})
+    assert (error.status_code, error.json()["error"]["code"]) == (429, "server_busy")
+
+
+def big_entry(width):
+    document = Document("big", "s", "river", meta={"note": "x" * 99_999})
+    vector = np.full((1, width), 0.1, np.float32)
+    return Entry(document, [Passage(0, 5, 1, "river")], vector, [["river"]])
+
+
+def endless(index):
+    """The index, of which no search ends by itself."""
+
+    def nearest(*_):
+        with index.store._session():
+            counting = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c)"
+            index.store._run(f"{counting} SELECT max(x) FROM c").fetchone()
+
+    index.store.nearest = nearest
+    return index
+
+
+def test_a_search_that_does_not_end_is_ended(served, make_client):
+    client = make_client(index=endless(served), limits=Limits(search_seconds=1))
+    error = client.post("/search", json={"query": "river"})
+    assert (error.status_code, error.json()["error"]["code"]) == (503, "search_timeout")
+
+
+def test_a_search_that_does_not_end_does_not_keep_the_server(served, make_app, monkeypatch):
+    monkeypatch.setattr("relmo.serve.service.CLOSE_SECONDS", 0.2)
+    service = make_app(index=endless(served)).state.service
+    future = service.batcher.call(lambda: endless(served).search("river"), 9)
+    begin = time.monotonic()
+    service.close()
+    assert time.monotonic() - begin < 2
+    assert isinstance(future.exception(5), OutputError)
+
+
+def test_a_search_counts_in_the_queue_as_the_time_that_searches_take(served, make_client):
+    client = make_client(index=served)
+    service = client.app.state.service
+    service.batcher.rate, costs, call = 1e6, [], service.batcher.call
+    service.batcher.call = lambda work, cost: costs.append(cost) or call(work, cost)
+    search = served.search
+    served.search = lambda *args, **options: time.sleep(0.02) or search(*args, **options)
+    for where in ({}, {"a": 1}):
+        client.post("/search", json={"query": "river", "where": where})
+    assert costs[0] == 65
+    assert costs[1] > 2 * 20_000
+
+
+def test_requests_of_clients_that_left_leave_the_queue(make_app):
+    app = make_app()
+    gate, batcher = threading.Event(), app.state.service.batcher
+    held = batcher.call(lambda: gate.wait(10), 1)
+    body = b'{"input": "a river bank"}'
+    head = b"POST /v1/embeddings HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    try:
+        with live(app) as address:
+            place = ("127.0.0.1", int(address.rpartition(":")[2]))
+            with socket.create_connection(place) as client:
+                client.sendall(head + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+                until(lambda: len(batcher._waiting) == 1)
+            until(lambda: batcher._waiting[0].future.cancelled())
+            gate.set()
+            assert held.result(10)
+            until(lambda: batcher.requests == 0)
+    finally:
+        gate.set()
