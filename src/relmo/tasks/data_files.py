@@ -10,10 +10,11 @@ import lzma
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal, TypeVar
 
-from relmo.errors import ConfigError, DataError, TextError
+from relmo.errors import ConfigError, DataError, RelmoError, TextError
 from relmo.text.documents import Errors, open_text, read_lines
 
 Part = Literal["train", "dev", "test"]
@@ -140,6 +141,21 @@ def decoded_lines(
     except TextError as error:
         reason = f"not UTF-8 ({error.__cause__}); convert the file"
         raise DataError(name, number + 1, reason) from error
+
+
+@contextmanager
+def reading(path: str | Path) -> Iterator[None]:
+    """Turn what Python's parsers raise for odd content into a TextError that names the file.
+
+    JSON may be nested too deep to parse, a number have more digits than Python converts.
+    """
+    try:
+        yield
+    except RelmoError:
+        raise
+    except (ValueError, OverflowError, RecursionError) as error:
+        what = f"{type(error).__name__}: {error}"
+        raise TextError(f"{path}: cannot be read ({what}); is the file complete?") from error
 
 
 def whole_text(path: str | Path) -> str:
