@@ -6,6 +6,7 @@ name the file and the line.
 
 from __future__ import annotations
 
+import io
 import lzma
 import re
 import zlib
@@ -27,6 +28,8 @@ NAMES: dict[Part, tuple[str, ...]] = {
 """How a word of a file's name begins. CoNLL-2003 calls its development part testa."""
 WHOLE_WORDS = {"testa", "testb", "val"}
 """Names that must be the whole word."""
+MAX_WHOLE = 2**29
+"""Characters of a file that is parsed as a whole."""
 COMPRESSED = (".gz", ".xz", ".zst")
 Suffixes = Sequence[str | tuple[str, ...]]
 """Accepted endings of files' names, compression aside, the best first; "" is any. Of endings in one
@@ -160,7 +163,14 @@ def reading(path: str | Path) -> Iterator[None]:
 
 def whole_text(path: str | Path) -> str:
     """The text of a file that is parsed as a whole, such as JSON; see `numbered_lines`."""
-    return "\n".join(line for _, line in numbered_lines(path))
+    text, size = io.StringIO(), 0
+    for number, line in numbered_lines(path):
+        size += len(line) + 1
+        if size > MAX_WHOLE:  # a small compressed file may hold any amount of text
+            what = f"the file has more than {MAX_WHOLE:,} characters; split it into several"
+            raise DataError(path, number, what)
+        text.write(f"{line}\n")
+    return text.getvalue().removesuffix("\n")
 
 
 # ── rows ────────────────────────────────────────────────────────────────────────────────────────

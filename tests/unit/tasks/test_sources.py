@@ -1,5 +1,6 @@
 """One file of labeled data: how it is split, what is said and kept of it."""
 
+import gzip
 import json
 from collections import Counter
 
@@ -234,3 +235,12 @@ def test_a_width_of_thousands_of_digits_is_named(tmp_path, header):
     (tmp_path / "v.txt").write_text(f"{header}\nthe 1 2\n")
     with pytest.raises(TextError, match=r"v\.txt: cannot be read"), reading(tmp_path / "v.txt"):
         read_vectors(tmp_path / "v.txt", {"the"})
+
+
+def test_a_small_file_that_unpacks_to_gigabytes_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("relmo.tasks.data_files.MAX_WHOLE", 1000)
+    path = tmp_path / "a.json.gz"
+    for text in (b" " * 2000, b"\n" * 2000):
+        path.write_bytes(gzip.compress(text))
+        with pytest.raises(DataError, match="has more than 1,000 characters"):
+            read_parts("squad", path)
