@@ -163,7 +163,8 @@ def _describe(hint: Any) -> str:  # noqa: ANN401 - an annotation
         size = ", each item" if args[-1:] == (...,) else f" of {len(args)} items, each"
         return f"a list{size} {_describe(args[0])}"
     words = {int: "an integer", float: "a number", bool: "true or false", str: "a string"}
-    other = "an object" if origin is Mapping else str(getattr(hint, "__name__", hint))
+    kinds = {Mapping: "an object", dict: "an object", list: "a list"}
+    other = kinds.get(origin or hint) or str(getattr(hint, "__name__", hint))
     return words.get(hint, other)
 
 

@@ -6,14 +6,16 @@ name the file and the line.
 
 from __future__ import annotations
 
+import io
 import lzma
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal, TypeVar
 
-from relmo.errors import ConfigError, DataError, TextError
+from relmo.errors import ConfigError, DataError, RelmoError, TextError
 from relmo.text.documents import Errors, open_text, read_lines
 
 Part = Literal["train", "dev", "test"]
@@ -26,6 +28,8 @@ NAMES: dict[Part, tuple[str, ...]] = {
 """How a word of a file's name begins. CoNLL-2003 calls its development part testa."""
 WHOLE_WORDS = {"testa", "testb", "val"}
 """Names that must be the whole word."""
+MAX_WHOLE = 2**29
+"""Characters of a file that is parsed as a whole."""
 COMPRESSED = (".gz", ".xz", ".zst")
 Suffixes = Sequence[str | tuple[str, ...]]
 """Accepted endings of files' names, compression aside, the best first; "" is any. Of endings in one
@@ -142,9 +146,31 @@ def decoded_lines(
         raise DataError(name, number + 1, reason) from error
 
 
+@contextmanager
+def reading(path: str | Path) -> Iterator[None]:
+    """Turn what Python's parsers raise for odd content into a TextError that names the file.
+
+    JSON may be nested too deep to parse, a number have more digits than Python converts.
+    """
+    try:
+        yield
+    except RelmoError:
+        raise
+    except (ValueError, OverflowError, RecursionError) as error:
+        what = f"{type(error).__name__}: {error}"
+        raise TextError(f"{path}: cannot be read ({what}); is the file complete?") from error
+
+
 def whole_text(path: str | Path) -> str:
     """The text of a file that is parsed as a whole, such as JSON; see `numbered_lines`."""
-    return "\n".join(line for _, line in numbered_lines(path))
+    text, size = io.StringIO(), 0
+    for number, line in numbered_lines(path):
+        size += len(line) + 1
+        if size > MAX_WHOLE:  # a small compressed file may hold any amount of text
+            what = f"the file has more than {MAX_WHOLE:,} characters; split it into several"
+            raise DataError(path, number, what)
+        text.write(f"{line}\n")
+    return text.getvalue().removesuffix("\n")
 
 
 # ── rows ────────────────────────────────────────────────────────────────────────────────────────

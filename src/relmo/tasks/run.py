@@ -27,12 +27,12 @@ from relmo.errors import ConfigError, MissingExtra, ModelNotFound, WeightError
 from relmo.files import make_folder, read_json, read_limited, replacing, sha256
 from relmo.progress import working
 from relmo.runtime.runtime import PrecisionChoice, check_precision
-from relmo.tasks.data_files import Part
+from relmo.tasks.data_files import Part, reading
 from relmo.tasks.inputs import Inputs, InputSettings, Letters, make_elmo_layer
 from relmo.tasks.labelled import AnyTask, BatchSettings
 from relmo.tasks.layer_cache import LayerCache
 from relmo.tasks.registry import data_facts, find_task, read_parts
-from relmo.tasks.sources import Source, how_read
+from relmo.tasks.sources import Source, check_how_read, how_read
 from relmo.tasks.static_vectors import StaticVectors, random_vectors, read_vectors
 from relmo.tasks.tables import DEFAULT_COLUMNS
 from relmo.train.distributed import World, join_world
@@ -123,6 +123,7 @@ class TaskCard(Settings):
             strings = [card.task, *card.words, *(card.letters or ()), *(card.elmo or {}).values()]
             if not all(isinstance(each, str) for each in strings):
                 raise TypeError("expected strings")
+            check_how_read(card.facts.get("source", {}))
         return card
 
     def __post_init__(self) -> None:
@@ -254,7 +255,8 @@ def _static_vectors(
     """Vectors of the words of all parts from a file, or random ones of the training part's."""
     if path is None:
         return random_vectors(words["train"], RANDOM_WIDTH), None
-    static = read_vectors(path, set().union(*words.values()))
+    with reading(path):
+        static = read_vectors(path, set().union(*words.values()))
     return static, {"name": path.name, "sha256": sha256(path), **static.size}
 
 

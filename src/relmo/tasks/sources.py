@@ -12,10 +12,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from relmo.config import shown
 from relmo.errors import ConfigError
 from relmo.files import sha256
 from relmo.progress import tell, working
-from relmo.tasks.data_files import PARTS, Part, find_parts, need_part
+from relmo.tasks.data_files import PARTS, Part, find_parts, need_part, reading
 from relmo.tasks.labelled import AnyTask
 from relmo.tasks.tables import (
     DEFAULT_COLUMNS,
@@ -48,10 +49,11 @@ class Source(NamedTuple):
 def read_parts(task: type[AnyTask], data: Path | Source) -> dict[Part, list[Any]]:
     """Examples of each part of a task's data; the test part may be empty."""
     source = _source(data)
-    columns = _columns(task, source)
+    with reading(source.path):
+        columns = _columns(task, source)
     if columns not in (source.columns, DEFAULT_COLUMNS):
         tell(f"relmo: {source.path.name}: text from {columns.text!r}, label from {columns.label!r}")
-    with working("reading data"):
+    with working("reading data"), reading(source.path):
         if source.path.is_file():
             return _split_aloud(task, source, task.read_file(source.path, "train", columns))
         # A task of another package may take the folder alone.
@@ -88,6 +90,19 @@ def how_read(facts: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
+def check_how_read(known: Any) -> None:  # noqa: ANN401 - any JSON
+    """Raise ConfigError unless these are facts as `how_read` returns them."""
+    is_right = isinstance(known, dict) and isinstance(known.get("columns", {}), dict)
+    if is_right:
+        names, split = known.get("columns", {}), known.get("split", {"seed": 0})
+        is_right = names.keys() <= {*Columns._fields} and isinstance(split, dict)
+        is_right = is_right and all(isinstance(each, str | None) for each in names.values())
+        is_right = is_right and isinstance(split.get("seed"), int)
+        is_right = is_right and ("split" not in known or isinstance(known.get("sha256"), str))
+    if not is_right:
+        raise ConfigError(f"source must say how the data were read, got {shown(known)}")
+
+
 def read_examples(
     task: type[AnyTask], path: Path, asked: Columns, known: Mapping[str, Any]
 ) -> list[Any]:
@@ -100,7 +115,8 @@ def read_examples(
         known: what `how_read` kept.
     """
     wanted = asked.or_else(_known_columns(known)) if task.is_table(path) else asked
-    examples = task.read_file(path, "test", task.columns_of(path, wanted))
+    with reading(path):
+        examples = task.read_file(path, "test", task.columns_of(path, wanted))
     if "split" in known and sha256(path) == known["sha256"]:
         examples = split_examples(task, examples, known["split"]["seed"])["test"]
         what = f"{len(examples):,} {task.noun} of its test part, which it was not trained on"

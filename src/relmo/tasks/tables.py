@@ -250,5 +250,5 @@ def _parquet_rows(path: str | Path) -> Iterator[Row]:
             batches = (batch.to_pylist() for batch in file.iter_batches(1024))
             for number, cells in enumerate(chain.from_iterable(batches), 1):
                 yield f"row {number}", cells
-    except (OSError, pyarrow.ArrowException) as error:
+    except (OSError, ValueError, OverflowError, pyarrow.ArrowException) as error:
         raise TextError(f"{path}: cannot be read ({error}); is it a Parquet file?") from error

@@ -8,7 +8,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from relmo.config import build, check_keys
+from relmo.config import build, check_keys, shown
 from relmo.errors import ConfigError
 
 LENGTHS = ("epochs", "steps", "minutes")
@@ -31,7 +31,9 @@ def read_recipe(folder: str, name: str | Path, changes: Sequence[str] = ()) -> d
         raise ConfigError(f"no recipe {str(name)!r}; give a TOML file or one of {known}")
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read ({error.strerror})") from error
+    except (ValueError, RecursionError) as error:  # also not UTF-8, or a number of 5,000 digits
         raise ConfigError(f"{path}: not valid TOML ({error})") from error
     for change in changes:
         _apply(values, change)
@@ -59,16 +61,18 @@ def known_recipes(folder: str) -> list[str]:
 def _apply(values: dict[str, Any], change: str) -> None:
     key, equals, text = change.partition("=")
     if not equals:
-        raise ConfigError(f"{change!r}: expected section.key=value, for example training.seed=1")
+        raise ConfigError(
+            f"{shown(change)}: expected section.key=value, for example training.seed=1"
+        )
     try:
         value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         value = text  # a bare word
     *path, last = key.strip().split(".")
     for part in path:
         values = values.setdefault(part, {})
         if not isinstance(values, dict):
-            raise ConfigError(f"{change!r}: {part!r} is not a section")
+            raise ConfigError(f"{shown(change)}: {shown(part)} is not a section")
     values[last] = value
     if path == ["training"] and last in LENGTHS:
         for other in set(LENGTHS) - {last}:

@@ -137,7 +137,9 @@ class Run:
         if path.is_file() and find_checkpoints(self.checkpoints):
             before = read_json(path)
             for name, values in (defaults or {}).items():
-                before[name] = {**json.loads(json.dumps(values)), **before.get(name, {})}
+                known = before.get(name, {})
+                if isinstance(known, dict):
+                    before[name] = {**json.loads(json.dumps(values)), **known}
             changed = sorted(name for name in settings if settings[name] != before.get(name))
             old = ", ".join(each for name in changed for each in _changes(name, before, settings))
             if changed:
@@ -208,7 +210,7 @@ class Run:
             return None
         try:
             return Best(**json.loads(self._best_metadata()["best"]))
-        except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
+        except (OSError, SafetensorError, KeyError, TypeError, ValueError, RecursionError) as error:
             what = f"not the weights of a run ({error})"
             raise WeightError(f"{self.best_path}: {what}; {AGAIN}") from error
 

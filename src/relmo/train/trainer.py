@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from relmo.config import Count, CountOrZero, NonNegative, Positive, Settings
+from relmo.config import Count, CountOrZero, NonNegative, Positive, Settings, shown
 from relmo.errors import ConfigError, Interrupted, RelmoError
 from relmo.files import explain, make_folder
 from relmo.progress import Work, working
@@ -68,6 +68,10 @@ class Task(Protocol):
         """Restore what `state` returned."""
 
 
+MOST = 2**63 - 1
+"""The largest seed of PyTorch; no run is so long."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class TrainSettings(Settings):
     """Length and intervals of a run."""
@@ -95,6 +99,9 @@ class TrainSettings(Settings):
         super().__post_init__()
         if [self.epochs, self.steps, self.minutes].count(None) != 2:
             raise ConfigError("give exactly one of epochs, steps and minutes")
+        for name in ("epochs", "steps", "minutes", "seed"):
+            if (value := getattr(self, name) or 0) > MOST:  # infinity, too
+                raise ConfigError(f"{name} must be a number ≤ {MOST:,}, got {shown(value)}")
 
     @property
     def makes_checkpoints(self) -> bool:

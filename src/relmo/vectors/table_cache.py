@@ -101,6 +101,11 @@ def _write(
             file.seek(0)
             digest.update(file.read(begin))
             for block in blocks:
+                if np.isinf(block).any():
+                    raise WeightError(
+                        "the model gives values beyond ±65,504, the range of float16, in which its "
+                        "layers are kept; is it damaged?"
+                    )
                 content = block.astype("<f2").tobytes()
                 digest.update(content)
                 file.write(content)

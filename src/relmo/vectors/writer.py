@@ -19,6 +19,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
+import numpy as np
+
 from relmo.errors import ConfigError, OutputError
 from relmo.files import replacing
 from relmo.types import VectorDtype
@@ -92,6 +94,11 @@ class VectorWriter:
             raise OutputError(
                 f"line {record.line}: expected vectors in {self._dtype} like the others, got "
                 f"{record.vectors.dtype}"
+            )
+        if self._dtype == "float16" and np.isinf(record.vectors).any():
+            raise OutputError(
+                f"line {record.line}: a value is beyond ±65,504, the range of float16; write "
+                f"float32 instead"
             )
         if (num_layers, D) != (len(self._labels), self._width):  # formats would fail at the end
             raise OutputError(

@@ -46,6 +46,11 @@ def checksum_of(path: Path) -> str:
 
 def read_sums(folder: Path) -> dict[Path, str]:
     """The checksums that the SHA256SUMS of a folder lists; none if there is no such file."""
+    return {folder / name: checksum for name, checksum in _listed(folder).items()}
+
+
+def _listed(folder: Path) -> dict[str, str]:
+    """The checksums by the names in the file, which may be of files elsewhere."""
     path = folder / SUMS
     if not path.is_file():
         return {}
@@ -59,7 +64,7 @@ def read_sums(folder: Path) -> dict[Path, str]:
             f"{path}: each line must be a sha256, two spaces and a file name; "
             f"delete it or make it anew with sha256sum"
         )
-    return {folder / match[2]: match[1] for match in found if match}
+    return {match[2]: match[1] for match in found if match}
 
 
 def verify_listed(paths: Iterable[Path], advice: str = ADVICE) -> None:
@@ -70,8 +75,10 @@ def verify_listed(paths: Iterable[Path], advice: str = ADVICE) -> None:
 
 def write_sums(folder: Path, names: Iterable[str]) -> None:
     """Write SHA256SUMS for these files of the folder; lines about other files stay."""
-    sums = {str(path.relative_to(folder)): value for path, value in read_sums(folder).items()}
-    sums |= {name: sha256(folder / name) for name in names}
+    new = {name: sha256(folder / name) for name in names}
+    paths = {folder / name for name in new}
+    sums = {name: value for name, value in _listed(folder).items() if folder / name not in paths}
+    sums |= new
     lines = [f"{value}  {name}\n" for name, value in sums.items()]
     with replacing(folder / SUMS) as temporary:
         temporary.write_text("".join(lines), encoding="utf-8", newline="\n")

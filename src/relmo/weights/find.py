@@ -155,7 +155,8 @@ def describe_folder(folder: Path) -> dict[str, Any]:
     """
     found, facts = detect(folder), {}
     paths = {path.name: path for path in sorted(folder.iterdir()) if path.is_file()}
-    expected = {path.name: checksum for path, checksum in read_sums(folder).items()}
+    listed = read_sums(folder)
+    expected = {name: listed[path] for name, path in paths.items() if path in listed}
     record = read_config(folder, verify=False) if isinstance(found, Native) else None
     if record is not None:
         paths |= {file: record.path(file) for file in record.files}

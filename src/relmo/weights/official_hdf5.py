@@ -35,7 +35,7 @@ from relmo.config import (
 from relmo.errors import ConfigError, RelmoError, WeightError
 from relmo.files import make_folder, read_json, replacing, write_json
 from relmo.text.lexicon import Lexicon
-from relmo.weights.checksums import verify_listed, write_sums
+from relmo.weights.checksums import read_sums, verify_listed, write_sums
 from relmo.weights.tensors import (
     ModelFiles,
     Storage,
@@ -118,6 +118,7 @@ class OfficialHdf5:
             raise ConfigError(f"the official format stores float32, not {storage}; omit storage")
         options = to_options(model.config)  # first, as it refuses what the format cannot store
         make_folder(folder)
+        read_sums(folder)  # a file that cannot be extended is an error before weights are replaced
         import h5py
 
         written = ["options.json", "weights.hdf5"]

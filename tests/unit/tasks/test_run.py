@@ -360,6 +360,8 @@ def test_an_empty_tensor_of_any_size_vouches_for_nothing(baseline, tmp_path):
         {"static_width": "x"}, {"letters": 5}, {"letters": [5]}, {"elmo": "x"},
         {"elmo": {"name": 1}},
         {"facts": {"tags": None}}, {"facts": {"labels": [["a"], {}]}}, {"words": 1},
+        {"facts": {"source": [1]}}, {"facts": {"source": {"columns": 5}}},
+        {"facts": {"source": {"split": {"seed": "x"}}}},
     ],
     ids=str,
 )  # fmt: skip

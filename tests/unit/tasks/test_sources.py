@@ -1,21 +1,26 @@
 """One file of labeled data: how it is split, what is said and kept of it."""
 
+import gzip
 import json
 from collections import Counter
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from relmo.errors import ConfigError, TextError
-from relmo.tasks.data_files import PARTS
+from relmo.errors import ConfigError, DataError, TextError
+from relmo.tasks.data_files import PARTS, reading
 from relmo.tasks.ner.data import TaggedSentence
 from relmo.tasks.ner.task import NerTask
-from relmo.tasks.registry import data_facts, read_parts
+from relmo.tasks.registry import data_facts, find_task, read_parts
 from relmo.tasks.run import TaskCard, load_task
 from relmo.tasks.snli.data import SentencePair
 from relmo.tasks.snli.task import SnliTask
 from relmo.tasks.sources import Source, read_examples, read_texts, split_examples
 from relmo.tasks.sst.data import LabelledText
 from relmo.tasks.sst.task import ClassifyTask
+from relmo.tasks.static_vectors import read_vectors
 from relmo.tasks.tables import NO_COLUMNS, Columns
 from relmo.train.run import read_record
 from tests.support.toy_tasks import TOYS, Rng, train_toy
@@ -187,3 +192,55 @@ def test_a_run_does_not_resume_on_another_split(tmp_path, reviews):
         train_toy(
             "classify", Source(reviews, split_seed=1), tmp_path / "run", None, *changes, resume=True
         )
+
+
+# ── what parsers choke on ───────────────────────────────────────────────────────────────────
+
+DEEP, DIGITS = "[" * 100_000, "1" * 5000
+
+
+@pytest.mark.parametrize(
+    ("task", "name", "text"),
+    [
+        ("squad", "a.json", f'{{"data": {DEEP}'),
+        ("squad", "a.json", f'{{"data": [], "x": {DIGITS}}}'),
+        ("coref", "a.conll", f"#begin document (a); part {DIGITS}\n0\tShe\t(3)\n#end document\n"),
+        ("classify", "a.jsonl", DEEP),
+        ("classify", "a.jsonl", f'{{"text": "a", "label": {DIGITS}}}'),
+        ("snli", "a.jsonl", DEEP),
+    ],
+    ids=lambda each: each[:12],
+)
+def test_content_that_cannot_be_parsed_is_named(tmp_path, task, name, text):
+    (tmp_path / name).write_text(text)
+    with pytest.raises((TextError, DataError), match=name):
+        read_parts(task, tmp_path / name)
+    with pytest.raises((TextError, DataError), match=name):
+        read_examples(find_task(task), tmp_path / name, NO_COLUMNS, {})
+
+
+def test_parquet_that_is_not_utf_8_is_named(tmp_path):
+    offsets = pa.py_buffer(np.array([0, 2, 4], np.int32))
+    bad = pa.Array.from_buffers(pa.utf8(), 2, [None, offsets, pa.py_buffer(b"\xff\xfeab")])
+    path = tmp_path / "bad.parquet"
+    pq.write_table(pa.table({"text": bad, "label": ["a", "b"]}), path)
+    with pytest.raises(TextError, match=r"bad\.parquet"):
+        read_parts("classify", path)
+    with pytest.raises(TextError, match=r"bad\.parquet"):
+        list(read_texts(path, NO_COLUMNS, {}))
+
+
+@pytest.mark.parametrize("header", [f"5 {DIGITS}", "٣ " + "٣" * 5000])
+def test_a_width_of_thousands_of_digits_is_named(tmp_path, header):
+    (tmp_path / "v.txt").write_text(f"{header}\nthe 1 2\n")
+    with pytest.raises(TextError, match=r"v\.txt: cannot be read"), reading(tmp_path / "v.txt"):
+        read_vectors(tmp_path / "v.txt", {"the"})
+
+
+def test_a_small_file_that_unpacks_to_gigabytes_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("relmo.tasks.data_files.MAX_WHOLE", 1000)
+    path = tmp_path / "a.json.gz"
+    for text in (b" " * 2000, b"\n" * 2000):
+        path.write_bytes(gzip.compress(text))
+        with pytest.raises(DataError, match="has more than 1,000 characters"):
+            read_parts("squad", path)

@@ -6,7 +6,7 @@ import threading
 import numpy as np
 import pytest
 
-from relmo.errors import OutputError
+from relmo.errors import OutputError, WeightError
 from relmo.files import open_locked
 from relmo.vectors.table_cache import cached_table, table_key
 from tests.support.leftovers import leftover
@@ -165,3 +165,10 @@ def test_a_folder_that_cannot_be_created_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(OutputError, match="choose a folder that can be created"):
         open_table(tmp_path / "file" / "cache", Compute())
+
+
+def test_values_beyond_float16_are_not_kept_as_infinite(tmp_path):
+    table = np.full((2, 3), np.inf, np.float16)
+    with pytest.raises(WeightError, match="beyond ±65,504"):
+        cached_table(tmp_path, KEY, (2, 3), lambda: [table], {})
+    assert not (tmp_path / KEY).exists()

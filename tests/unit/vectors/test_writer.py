@@ -291,3 +291,13 @@ def test_records_that_the_run_cannot_have_made_are_not_resumed(path, make_record
     with pytest.raises(OutputError, match="is not from this run: .* delete this file"):
         VectorWriter(path, FINGERPRINT, [0, 1, 2], width=4, resume=True)
     assert journal.read_bytes() == before
+
+
+def test_values_beyond_float16_are_not_written_as_infinite(path, make_records):
+    record = next(each for each in make_records(dtype="float16") if each.tokens)
+    record.vectors[0, 0, 0] = np.inf  # what 65,520 and more become
+    with (
+        VectorWriter(path, FINGERPRINT, [0, 1, 2], dtype="float16") as writer,
+        pytest.raises(OutputError, match="beyond ±65,504, the range of float16"),
+    ):
+        writer.append(record)

@@ -153,6 +153,25 @@ def test_sums_of_other_files_stay(sums):
     assert read_model(sums.parent)
 
 
+@pytest.mark.parametrize("name", ["/etc/passwd", "../elsewhere.bin", "./bak/weights.hdf5"])
+def test_sums_of_files_elsewhere_stay_and_say_nothing_of_the_model(sums, name):
+    other = f"{'0' * 64}  {name}\n"
+    sums.write_text(sums.read_text() + other + f"{'0' * 64}  ./options.json\n")
+    convert_model("relmo-untrained", sums.parent, "hdf5")
+    assert other in sums.read_text()
+    assert sums.read_text().count("options.json") == 1
+    files = describe_model(sums.parent)["files"]
+    assert files["weights.hdf5"]["matches"] is files["options.json"]["matches"] is True
+
+
+def test_sums_that_cannot_be_extended_leave_the_model(sums):
+    before = (sums.parent / "weights.hdf5").read_bytes()
+    sums.write_text("no sums")
+    with pytest.raises(WeightError, match="each line must be a sha256"):
+        convert_model("relmo-untrained", sums.parent, "hdf5")
+    assert (sums.parent / "weights.hdf5").read_bytes() == before
+
+
 def test_damaged_sums_never_make_another_model(sums):
     wanted, draw = read_model(sums.parent), random.Random(1)
     for _ in range(60):

@@ -32,14 +32,14 @@ from dataclasses import asdict, dataclass
 from itertools import chain, groupby, islice
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from relmo.config import Fraction, Settings, TokenizerName
-from relmo.errors import RelmoError, TextError
-from relmo.files import explain, locked, read_json, replacing_folder, sha256
+from relmo.errors import RelmoError, TextError, WeightError
+from relmo.files import explain, locked, open_regular, read_json, replacing_folder, sha256
 from relmo.progress import Work, progress, working
 from relmo.text.characters import BEGIN_SENTENCE, END_SENTENCE
 from relmo.text.documents import read_documents
@@ -72,6 +72,7 @@ PIECE = 1 << 22
 """Ids renumbered at a time."""
 
 Ids = NDArray[np.uint32]
+Number = TypeVar("Number", np.int64, np.uint64)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,12 +109,36 @@ class TokenCache:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        verify_listed((folder / name for name in FILES), f"delete {folder}: it will be built again")
+        advice = f"delete {folder}: it will be built again"
+        verify_listed((folder / name for name in FILES), advice)
         self.meta = read_json(folder / "meta.json")
-        self.words = (folder / "words.txt").read_bytes().decode("utf-8").split("\n")[:-1]
-        self.counts = np.fromfile(folder / "counts.u64", dtype=np.uint64)
-        self.train = _open_part(folder, "train")
-        self.held_out = _open_part(folder, "held_out")
+        try:
+            with open_regular(folder / "words.txt") as file:
+                self.words = file.read().decode("utf-8").split("\n")[:-1]
+            self.counts = _read_array(folder / "counts.u64", np.uint64)
+            self.train = _open_part(folder, "train")
+            self.held_out = _open_part(folder, "held_out")
+            self._check()
+        except (OSError, ValueError) as error:
+            raise WeightError(f"{folder}: damaged ({error}); {advice}") from error
+
+    def _check(self) -> None:
+        """Raise ValueError unless the files belong together."""
+        if tuple(self.words[: len(SPECIAL)]) != SPECIAL or len(self.words) != len(self.counts):
+            raise ValueError("words.txt and counts.u64 do not belong together")
+        if not isinstance(self.meta.get("tokens"), dict):
+            raise ValueError("meta.json lacks 'tokens'")
+        for part in (self.train, self.held_out):
+            ends, characters = part.documents, part.characters
+            bounds = [0, len(part.tokens)]
+            if not len(ends) or ends[[0, -1]].tolist() != bounds or (np.diff(ends) < 0).any():
+                raise ValueError("documents do not cover the tokens")
+            if part.tokens.max(initial=0) >= len(self.words):
+                raise ValueError("there are ids of words that words.txt does not have")
+            if characters is not None and (
+                len(characters) != len(ends) - 1 or (characters < 0).any()
+            ):
+                raise ValueError("documents and their lengths do not belong together")
 
     def lexicon(self, size: int) -> Lexicon:
         """The vocabulary of a softmax: the `size` first words, or all if there are fewer."""
@@ -394,11 +419,17 @@ def _renumber(path: Path, new_id: Ids) -> None:
 
 def _open_part(folder: Path, side: str) -> CorpusPart:
     path = folder / f"{side}.u32"
-    empty = path.stat().st_size == 0
+    with open_regular(path) as file:
+        empty = not file.read(1)
     tokens = np.zeros(0, np.uint32) if empty else np.memmap(path, dtype=np.uint32, mode="r")
     characters = folder / f"{side}.chars"  # caches of earlier versions have none
-    counts = np.fromfile(characters, dtype=np.int64) if characters.is_file() else None
-    return CorpusPart(tokens, np.fromfile(folder / f"{side}.docs", dtype=np.int64), counts)
+    counts = _read_array(characters, np.int64) if characters.is_file() else None
+    return CorpusPart(tokens, _read_array(folder / f"{side}.docs", np.int64), counts)
+
+
+def _read_array(path: Path, kind: type[Number]) -> NDArray[Number]:
+    with open_regular(path) as file:
+        return np.frombuffer(file.read(), dtype=kind)
 
 
 def _digest(path: Path) -> str:

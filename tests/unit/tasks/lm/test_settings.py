@@ -54,10 +54,24 @@ def test_a_recipe_that_is_not_there_is_named_with_those_that_are():
         load_recipe("huge")
 
 
-@pytest.mark.parametrize("text", ["[lm", "rows == 3", "a = 1\na = 2"])
+DEEP, DIGITS = "[" * 100_000, "9" * 5000
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[lm", "rows == 3", "a = 1\na = 2", f"a = {DEEP}", f"a = {DIGITS}"],
+    ids=lambda t: t[:9],
+)
 def test_bad_toml_is_named(write, text):
     with pytest.raises(ConfigError, match=r"mine\.toml: not valid TOML"):
         load_recipe(write(text))
+
+
+@pytest.mark.parametrize("value", ["inf", "nan", "1e300", DIGITS, DEEP, str(2**64)], ids=len)
+@pytest.mark.parametrize("key", ["epochs", "steps", "minutes", "seed"])
+def test_numbers_that_nothing_can_use_are_refused(key, value):
+    with pytest.raises(ConfigError, match=f"{key} must be an? (integer|number) "):
+        load_recipe("tiny", [f"training.{key}={value}"])
 
 
 def test_a_file_that_is_no_text_is_named(tmp_path):

@@ -1,6 +1,7 @@
 """A corpus as ids on disk: ranked, split the same in every run, whole or not there."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -236,6 +237,30 @@ def test_a_damaged_file_is_named(tmp_path, name):
     path.write_bytes(b"\x01" + path.read_bytes()[1:])
     with pytest.raises(WeightError, match=f"{name}: (damaged .* delete .*tokens-|not valid JSON)"):
         build(tmp_path, TEXT * 20, CacheSettings(held_out=0.3))
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("train.u32", b"abc"), ("train.u32", b""), ("train.u32", b"\xff"), ("words.txt", b"\xff\n"),
+        ("words.txt", b"a\n"), ("meta.json", b"{}"), ("meta.json", b'{"tokens": 5}'),
+        ("train.docs", np.array([0, 10**12]).tobytes()), ("held_out.docs", b""),
+        ("held_out.docs", np.array([-5, 10**12]).tobytes()), ("counts.u64", b"x" * 8),
+        ("train.docs", None), ("train.u32", None), ("counts.u64", b"x"), ("train.chars", b"x" * 8),
+    ],
+)  # fmt: skip
+def test_files_that_do_not_belong_together_are_refused(tmp_path, name, content):
+    """Without checksums, too, and a pipe is not waited for."""
+    path = build(tmp_path, TEXT).folder / name
+    (path.parent / "SHA256SUMS").unlink()
+    size = path.stat().st_size
+    path.unlink()
+    if content is None:
+        os.mkfifo(path)
+    else:  # ids of no word, as many as there were
+        path.write_bytes(content * size if content == b"\xff" else content)
+    with pytest.raises(WeightError, match="damaged .* delete .*tokens-"):
+        build(tmp_path, TEXT)
 
 
 def test_a_cache_of_an_earlier_release_is_used(tmp_path):
