@@ -131,7 +131,7 @@ def test_a_run_is_resumed(pretrain, tmp_path):
     (tmp_path / "run/run.json").unlink()
     again = pretrain(tmp_path / "run", *STEPS, "--json")
     assert again.returncode == 2
-    assert b"unfinished run; resume it, or choose another folder" in again.stderr
+    assert b"unfinished run; resume it with --resume, or" in again.stderr
     more = ["--set", "training.steps=6", "--set", "training.checkpoint_every=2", "--resume"]
     found = pretrain(tmp_path / "run", *more, "--json")
     assert found.returncode == 0, found.stderr
