@@ -534,9 +534,9 @@ def _list_texts(texts: str | Sequence[str]) -> list[str]:
         )
     for number, text in enumerate(many):
         if not isinstance(text, str):
-            kind = type(text).__name__
             raise TextError(
-                f"expected strings, got {kind} as text {number}; {_how_to_be_text(text)}"
+                f"expected strings, got {type(text).__name__} as text {number}; "
+                f"{_how_to_be_text(text)}"
             )
     return many
 
