@@ -530,17 +530,25 @@ def _list_texts(texts: str | Sequence[str]) -> list[str]:
     many = list(texts)
     if missing := [number for number, text in enumerate(many) if is_missing(text)]:
         raise TextError(
-            f"row {missing[0]} (counted from 0) is a missing value ({many[missing[0]]}), one of "
-            f"{len(missing):,} of {len(many):,}; drop them (texts.dropna()) or fill them "
-            f"(texts.fillna(''))"
+            f"row {missing[0]} (counted from 0) is a missing value ({many[missing[0]]}); "
+            f"{len(missing):,} of {len(many):,} texts are missing; drop them "
+            f"(texts.dropna()) or fill them (texts.fillna(''))"
         )
     for number, text in enumerate(many):
         if not isinstance(text, str):
             raise TextError(
-                f"expected strings, got {type(text).__name__} as text {number}; for token "
-                f"lists use embed"
+                f"expected strings, got {type(text).__name__} as text {number}; "
+                f"{_how_to_be_text(text)}"
             )
     return many
+
+
+def _how_to_be_text(value: object) -> str:
+    """Advice for a value that is no string."""
+    if isinstance(value, list | tuple):
+        return "for token lists use embed"
+    is_bytes = isinstance(value, bytes)
+    return "decode it: text.decode('utf-8')" if is_bytes else "convert it with str()"
 
 
 def _collect(stream: Iterator[AnyVectors], total: int, show: bool) -> list[Vectors]:

@@ -130,6 +130,7 @@ class LanguageModel:
                 default the words' letters and one more per word, as if one space followed each.
         """
         check_choice("start", start, get_args(ScoreStart))
+        documents = _checked(documents)
         if start == "stored" and not self.bilm.config.has_start_state:
             raise ConfigError("this model has no stored start state; choose 'zero' or 'carried'")
         texts, scorer = self._numbered(map(self._scored, documents))
@@ -285,7 +286,7 @@ class Scorer:
             mean=float(forward + backward) / 2,
             tokens=count,
             unknown_rate=unknown / max(len(words), 1),
-            bits_per_character=bits / max(letters if characters is None else characters, 1),
+            bits_per_character=float(bits / max(letters if characters is None else characters, 1)),
         )
 
     @torch.no_grad()
@@ -362,6 +363,21 @@ def check_words(sentence: Sequence[str]) -> None:
     """Raise TextError for a string instead of its words: it would be read letter by letter."""
     if isinstance(sentence, str):
         raise TextError(f"expected a list of words, got the string {sentence[:40]!r}; split it")
+
+
+def _checked(
+    documents: Iterable[Sequence[Sequence[str]]],
+) -> Iterator[Sequence[Sequence[str]]]:
+    """The documents; TextError for a string in place of a list, as far up as it stands."""
+    shape = "expected a list of documents, each a list of sentences, each a list of words"
+    advice = "split text into these with elmo.sentences: lm.perplexity([elmo.sentences([text])])"
+    if isinstance(documents, str):
+        raise TextError(f"{shape}, got the string {documents[:40]!r}; {advice}")
+    for document in documents:
+        words = document if isinstance(document, str) else next(iter(document), None)
+        if isinstance(words, str):
+            raise TextError(f"{shape}, got the string {words[:40]!r} in place of a list; {advice}")
+        yield document
 
 
 def targets_that_count(targets: TokenIds) -> NDArray[np.bool_]:

@@ -63,8 +63,8 @@ def test_train_reports_scores_and_the_run(run, data, elmo_folder, tmp_path):
     assert shown["run"] == str(tmp_path / "run")
     first, *rest = found.stderr.decode().splitlines()
     assert first == "relmo: no --vectors given: word vectors are trained from scratch"
-    assert any("mean_loss" in line for line in rest)
-    assert any("dev_f1" in line for line in rest)
+    assert any(line.startswith("relmo: step 5,") and ", loss " in line for line in rest)
+    assert any("dev f1" in line for line in rest)
 
 
 def test_train_with_json_writes_lines_and_last_the_scores(run, data, tmp_path):

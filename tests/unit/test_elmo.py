@@ -422,7 +422,9 @@ class NAType:
 @pytest.mark.parametrize("missing", [None, float("nan"), np.nan, NAType()])
 def test_a_missing_value_is_named_with_its_row(tiny, missing):
     column = ["a", "b", missing, "c", missing]
-    with pytest.raises(TextError, match=r"row 2 .* missing value .* one of 2 of 5; drop them"):
+    with pytest.raises(
+        TextError, match=r"row 2 .* missing value .* 2 of 5 texts are missing; drop them"
+    ):
         tiny.encode(column)
     with pytest.raises(TextError, match="sentence 2 is a .*; drop missing values"):
         tiny.embed(column)
@@ -454,3 +456,11 @@ def test_loading_to_a_gpu_without_one_says_what_a_gpu_needs():
         pytest.skip("there is a CUDA device")
     with pytest.raises(ConfigError, match=r"device 'cuda' .*nvidia-smi.* torch built with CUDA"):
         Elmo.from_pretrained("relmo-en-small", device="cuda")
+
+
+@pytest.mark.parametrize(
+    ("value", "advice"), [(b"x", "decode it"), (1, "str"), (["x"], "for token lists use embed")]
+)
+def test_what_is_no_text_is_told_how_to_become_one(tiny, value, advice):
+    with pytest.raises(TextError, match=f"expected strings, got .* as text 1; .*{advice}"):
+        tiny.encode(["fine", value])

@@ -321,3 +321,14 @@ def test_scoring_changes_no_state_of_the_model(elmo):
     elmo.lm.perplexity(DOCUMENTS)
     elmo.lm.substitutes(SENTENCE, 1)
     assert np.array_equal(before, elmo.embed([SENTENCE])[0])
+
+
+@pytest.mark.parametrize("wrong", ["He read.", ["He read."], [["He", "read"]]])
+def test_text_in_the_place_of_documents_is_told_how_to_be_split(elmo, wrong):
+    with pytest.raises(TextError, match=r"documents, each a list of sentences.* string 'He.*elmo"):
+        elmo.lm.perplexity(wrong)
+
+
+def test_a_perplexity_consists_of_plain_numbers(elmo):
+    found = elmo.lm.perplexity([[["the", "zzyzx"]]])
+    assert "np." not in repr(found)

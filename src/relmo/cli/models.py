@@ -25,6 +25,7 @@ from relmo.cli.shared import (
     say,
     say_json,
     say_line,
+    say_rows,
     size_text,
 )
 from relmo.errors import ConfigError, TextError, WeightError
@@ -357,4 +358,15 @@ def perplexity(
         with working("scoring the text"):
             characters = sum(len(line) + 1 for document in documents for line in document)
             found = lm.perplexity(split, start.value, characters=characters)
-    say(asdict(found), as_json)
+    if as_json:
+        say(asdict(found), as_json)
+        return
+    rows = [
+        ["perplexity", f"{found.mean:,.2f}, the mean of both directions"],
+        ["forward", f"{found.forward:,.2f}"],
+        ["backward", f"{found.backward:,.2f}"],
+        ["tokens", f"{found.tokens:,} scored, ends of sentences included"],
+        ["unknown", f"{found.unknown_rate:.2%} of the words are outside the vocabulary"],
+        ["per character", f"{found.bits_per_character:.3f} bits"],
+    ]
+    say_rows(rows)

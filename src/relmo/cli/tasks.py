@@ -84,13 +84,14 @@ def train(
         from relmo.tasks.sources import Source
         from relmo.tasks.tables import Columns
 
-    chosen = load_task_recipe(task, recipe, set_ or [])
-    if vectors is None:
+    source = Source(data, Columns(text, label), split_seed)
+    chosen = load_task_recipe(task, recipe, set_ or [], source)
+    if vectors is None and (chosen.input.random_width or elmo == "none"):
         note("no --vectors given: word vectors are trained from scratch")
     scores = train_task(
         task,
         chosen,
-        Source(data, Columns(text, label), split_seed),
+        source,
         output,
         elmo=None if elmo == "none" else elmo,
         vectors=vectors,

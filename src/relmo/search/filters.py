@@ -25,6 +25,9 @@ OPERATORS = ("=", "!=", "<", "<=", ">", ">=")
 _WRITTEN = re.compile(
     r"(?P<key>[^=!<>]+?)\s*(?P<operator><=|>=|!=|<|>|=)\s*(?P<value>(?![=<>]).*)", re.DOTALL
 )
+_JOINED = re.compile(
+    r"^[^\"].*\s(and|or|&&|\|\|)\s+\w+\s*(<=|>=|!=|<|>|=)", re.IGNORECASE | re.DOTALL
+)
 _INVALID = re.compile("[\0\ud800-\udfff]")  # no store can hold these
 
 Where = Mapping[str, Any]
@@ -94,6 +97,13 @@ def parse_where(written: Iterable[str]) -> dict[str, dict[str, MetaValue]]:
             raise ConfigError(
                 f"not a condition: {each!r}; write KEY=VALUE, with one of {' '.join(OPERATORS)}, "
                 f'and quotes around a value that starts with one: KEY=">x"'
+            )
+        if not match["value"] and match["operator"] not in ("=", "!="):
+            raise ConfigError(f"{each!r} has no value; write one after {match['operator']}")
+        if _JOINED.match(match["value"]):
+            raise ConfigError(
+                f"{each!r} looks like two conditions; give each in its own --where, or put the "
+                f"value in double quotes"
             )
         known = where.setdefault(match["key"].strip(), {})
         if match["operator"] in known:

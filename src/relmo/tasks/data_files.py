@@ -142,7 +142,11 @@ def decoded_lines(
         for number, line in enumerate(read_lines(file, name, errors), start=1):
             yield number, line
     except TextError as error:
-        reason = f"not UTF-8 ({error.__cause__}); convert the file"
+        encoding = "UTF-16" if "looks like UTF-16" in str(error) else "LATIN1"
+        reason = (
+            f"not UTF-8 ({error.__cause__}); convert the file: save it as CSV UTF-8 in Excel, or "
+            f"run iconv -f {encoding} -t UTF-8 FILE > NEW"
+        )
         raise DataError(name, number + 1, reason) from error
 
 

@@ -59,6 +59,9 @@ class InputSettings(Settings):
     """Whether the static vectors are trained too."""
     dropout: DropoutRate = 0.0
     """On static vectors and letters."""
+    random_width: CountOrZero = 100
+    """Width of the word vectors trained from scratch if no file of vectors is given. 0 leaves them
+    out beside ELMo."""
 
 
 class TokenBatch(NamedTuple):
@@ -210,7 +213,7 @@ class TokenInput(nn.Module):
         self.settings = settings
         words, width = static.shape
         self.static = nn.Embedding(words, width, padding_idx=0, _weight=static.clone())
-        self.static.weight.requires_grad_(settings.tune_static)
+        self.static.weight.requires_grad_(settings.tune_static and width > 0)
         self.letters = _LetterCnn(settings, num_letters) if settings.letters else None
         self.dropout = nn.Dropout(settings.dropout)
         self.elmo = elmo

@@ -70,6 +70,8 @@ class LabelledTask(ABC, Generic[Example, Prediction, ModelSettings]):
     """What its examples are called: "sentences"."""
     splits_one_file: ClassVar[bool] = True
     """Whether one file can be its data, to be split into parts."""
+    few_recipe: ClassVar[str | None] = None
+    """Name of the recipe for few examples, if there is one."""
     tables: ClassVar[tuple[str, ...]] = ()
     """Endings of the names of files that `read_table` reads."""
     usual_columns: ClassVar[Mapping[str, Sequence[str]]] = {}
@@ -223,6 +225,9 @@ class LabelledTask(ABC, Generic[Example, Prediction, ModelSettings]):
         self, examples: Sequence[Example], predictions: Sequence[Prediction]
     ) -> dict[str, float]:
         """Scores of predictions against the labels, in percent."""
+
+    def review(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> None:
+        """Say so if the predictions for a test set show that nothing was learned."""
 
     def counts(
         self, examples: Sequence[Example], predictions: Sequence[Prediction]

@@ -17,6 +17,7 @@ from torch.nn.functional import cross_entropy
 
 from relmo.errors import TextError
 from relmo.kernels.device import to_device
+from relmo.progress import tell
 from relmo.tasks.chunk_tags import Tags, bracket, spans_of
 from relmo.tasks.inputs import TokenInput, Words
 from relmo.tasks.labelled import LabelledTask, ModelSettings
@@ -117,6 +118,16 @@ class ClassificationTask(LabelledTask[Classified, str, ModelSettings]):
     ) -> dict[str, float]:
         """The accuracy of labels."""
         return {"accuracy": 100 * accuracy([e.label for e in examples], predictions)}
+
+    def review(self, examples: Sequence[Classified], predictions: Sequence[str]) -> None:
+        """Say so if all examples, whose labels differ, are given the same label."""
+        answers = set(predictions)
+        if len(answers) == 1 and len({example.label for example in examples}) > 1:
+            tell(
+                f"relmo: the model answers {answers.pop()!r} for all {len(examples):,} {self.noun} "
+                f"of the test part: it has not learned to tell the labels apart; add more "
+                f"{self.noun}, or train longer (--set training.epochs=100)"
+            )
 
 
 class TaggingTask(LabelledTask[Tagged, Tags, ModelSettings]):

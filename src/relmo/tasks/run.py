@@ -32,7 +32,7 @@ from relmo.tasks.inputs import Inputs, InputSettings, Letters, make_elmo_layer
 from relmo.tasks.labelled import AnyTask, BatchSettings
 from relmo.tasks.layer_cache import LayerCache
 from relmo.tasks.registry import data_facts, find_task, read_parts
-from relmo.tasks.sources import Source, check_how_read, how_read
+from relmo.tasks.sources import Source, check_how_read, has_few, how_read
 from relmo.tasks.static_vectors import StaticVectors, random_vectors, read_vectors
 from relmo.tasks.tables import DEFAULT_COLUMNS
 from relmo.train.distributed import World, join_world
@@ -45,7 +45,7 @@ from relmo.weights.safetensors_files import tensor_shapes
 FIXED = "input", "model", "batch"
 """Sections of a recipe that must not change when a run is resumed."""
 RANDOM_WIDTH = 100
-"""Width of static vectors that are trained from random values."""
+"""Width of static vectors that are trained from random values where there is nothing else."""
 CARD, WORDS = "task.json", "words.json"
 MAX_WORDS_BYTES = 256 * 2**20
 ANY_SIZE = 1000
@@ -65,15 +65,25 @@ class TaskRecipe(Settings):
 
 
 def load_task_recipe(
-    task: str, name: str | Path | None = None, changes: Sequence[str] = ()
+    task: str,
+    name: str | Path | None = None,
+    changes: Sequence[str] = (),
+    data: Path | Source | None = None,
 ) -> TaskRecipe:
     """The recipe of a task, or another one by its name in the package or its path.
 
-    Changes are "section.key=value" each, the value in TOML.
+    Args:
+        task: its name.
+        name: of the recipe; by default the task's own one.
+        changes: "section.key=value" each, the value in TOML.
+        data: what is trained on. Where there are few examples, a task may have another own recipe.
     """
-    find_task(task)  # first: a typo in the task's name is not one in the recipe's
-    values = read_recipe("tasks", name or task, changes)
-    return make_task_recipe(task, values, str(name or task))
+    kind = find_task(task)  # first: a typo in the task's name is not one in the recipe's
+    if name is None:
+        is_few = data is not None and kind.few_recipe is not None and has_few(kind, data)
+        name = kind.few_recipe if is_few and kind.few_recipe else task
+    values = read_recipe("tasks", name, changes)
+    return make_task_recipe(task, values, str(name))
 
 
 def make_task_recipe(task: str, values: Mapping[str, Any], where: str) -> TaskRecipe:
@@ -207,8 +217,9 @@ def _train_task(
         part: {word for e in found for sentence in task_type.sentences(e) for word in sentence}
         for part, found in examples.items()
     }
+    width = recipe.input.random_width or (0 if elmo is not None else RANDOM_WIDTH)
     with working("reading word vectors"):
-        static, vector_facts = _static_vectors(words, vectors)
+        static, vector_facts = _static_vectors(words, vectors, width)
     if vectors is None:  # random ones are worthless unless they are trained
         recipe = replace(recipe, input=replace(recipe.input, tune_static=True))
     made_of: dict[str, Any] = {
@@ -250,11 +261,11 @@ def _train_task(
 
 
 def _static_vectors(
-    words: Mapping[Part, set[str]], path: Path | None
+    words: Mapping[Part, set[str]], path: Path | None, width: int
 ) -> tuple[StaticVectors, dict[str, Any] | None]:
     """Vectors of the words of all parts from a file, or random ones of the training part's."""
     if path is None:
-        return random_vectors(words["train"], RANDOM_WIDTH), None
+        return random_vectors(words["train"], width), None
     with reading(path):
         static = read_vectors(path, set().union(*words.values()))
     return static, {"name": path.name, "sha256": sha256(path), **static.size}
@@ -364,6 +375,7 @@ def _fit(
             return scores, None
         with working("scoring the test set"):
             predictions = task.predict(test)
+        task.review(test, predictions)
         found = task.scores(test, predictions)
         counts = task.counts(test, predictions)
         return scores | {f"test_{name}": value for name, value in found.items()}, counts

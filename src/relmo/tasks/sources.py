@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,7 +17,7 @@ from relmo.config import shown
 from relmo.errors import ConfigError
 from relmo.files import sha256
 from relmo.progress import tell, working
-from relmo.tasks.data_files import PARTS, Part, find_parts, need_part, reading
+from relmo.tasks.data_files import PARTS, Part, find_part, find_parts, need_part, reading
 from relmo.tasks.labelled import AnyTask
 from relmo.tasks.tables import (
     DEFAULT_COLUMNS,
@@ -31,6 +32,8 @@ from relmo.tasks.tables import (
 
 SHARES = {"train": 0.8, "dev": 0.1, "test": 0.1}
 """Of the examples of one file."""
+FEW = 2000
+"""Fewer rows are trained on by a task's recipe for few examples."""
 PLACES: dict[int, Part] = {4: "dev", 9: "test"}
 """Which of ten examples go to which part; no two neighbors do, so that every kind is trained on."""
 
@@ -62,6 +65,20 @@ def read_parts(task: type[AnyTask], data: Path | Source) -> dict[Part, list[Any]
         if not found[part]:
             raise ConfigError(f"{source.path}: the {part} part contains no examples")
     return {part: found.get(part, []) for part in PARTS}
+
+
+def has_few(task: type[AnyTask], data: Path | Source) -> bool:
+    """Whether the tables of a task's data have fewer than FEW rows to train on; it says so."""
+    path = _source(data).path
+    if path.is_dir():
+        path = find_part(path, "train", task.suffixes) or path
+    if not (path.is_file() and task.is_table(path)):
+        return False  # reading the data will say more
+    count = sum(1 for _ in islice(table_rows(path), FEW))
+    if is_few := count < FEW:
+        what = f"{count:,} {task.noun}, fewer than {FEW:,}: trained by the recipe {task.few_recipe}"
+        tell(f"relmo: {path.name}: {what}")
+    return is_few
 
 
 def data_facts(

@@ -44,8 +44,8 @@ class LetterModel:
         any_code_point = 1 / (CODE_POINTS + 1)  # or the end
         anywhere = self._letters[letter] + self._kinds * any_code_point
         anywhere /= self._total + self._kinds
-        if before not in self._after:
-            return anywhere
+        if before not in self._after:  # of a script it has not seen, as the next one may be, too
+            return (anywhere + any_code_point) / 2
         total, kinds = self._after[before]
         return (self._pairs[before, letter] + kinds * anywhere) / (total + kinds)
 

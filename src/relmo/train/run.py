@@ -101,7 +101,7 @@ class Run:
         if self.record_path.exists() and not (resume and can_resume):
             problem = f"a finished run {without};" if resume else "a finished run;"
         elif can_resume and not resume:
-            problem = "an unfinished run; resume it, or"
+            problem = "an unfinished run; resume it with --resume, or"
         elif not can_resume and self.best_path.exists():
             problem = f"the weights of an unfinished run {without}; delete it to start again, or"
         if problem:

@@ -118,6 +118,13 @@ def detect(folder: Path) -> ModelFormat:
     for each in FORMATS.values():
         if each.detect(folder):
             return each
+    if (folder / "model").is_dir() and any(f.detect(folder / "model") for f in FORMATS.values()):
+        raise ModelNotFound(f"{folder} is a run; its model is {folder / 'model'}: give that folder")
+    if (folder / "checkpoint").is_dir() or (folder / "task.json").is_file():
+        what = "an unfinished run, which has no model yet; finish it with relmo pretrain --resume"
+        if (folder / "task.json").is_file():
+            what = "the run of a task, not a model; use it with relmo predict"
+        raise ModelNotFound(f"{folder} is {what}")
     tried = "; ".join(f"{each.name}: {each.needs}" for each in FORMATS.values())
     names = sorted(path.name for path in folder.iterdir())
     seen = ", ".join(names[:8]) + (" …" if len(names) > 8 else "") if names else "nothing"

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from relmo.cli.main import main
-from relmo.cli.shared import Stopped, if_interrupted, interruptible, say_interrupted
+from relmo.cli.shared import Stopped, if_interrupted, interruptible, say_interrupted, say_line
 from relmo.errors import Interrupted
 
 COMMAND = ["embed", "my text.txt", "-o", "out.h5"]
@@ -94,3 +94,13 @@ def test_an_interruption_before_the_command_begins_is_a_line(monkeypatch, capsys
         main(["info", "tiny"])
     assert end.value.code == 130
     assert capsys.readouterr().err == "relmo: interrupted. Start again with: relmo info tiny\n"
+
+
+def test_a_line_of_training_is_in_words(capsys):
+    say_line({"step": 1050, "epoch": 0.5, "seconds": 9.1, "loss": 2.0, "rate": 0.1,
+              "steps_per_second": 6.4961, "seconds_left": 300.0, "mean_loss": 4.1701})  # fmt: skip
+    say_line({"step": 1050, "held_out_mean": 66.95681})
+    assert capsys.readouterr().err.splitlines() == [
+        "relmo: step 1,050, epoch 0.5, steps per second 6.496, loss 4.17, about 5 min left",
+        "relmo: step 1,050, held-out mean 66.96",
+    ]

@@ -52,3 +52,16 @@ def test_a_value_that_starts_with_an_operator_is_quoted():
 def test_a_condition_is_not_replaced_by_a_second_one():
     with pytest.raises(ConfigError, match="two conditions lang="):
         parse_where(["lang=en", "lang=de"])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "what"),
+    [
+        ("stars>=", "has no value; write one after >="),
+        ("verdict=good and stars>3", "looks like two conditions; give each in its own --where"),
+    ],
+)
+def test_half_a_condition_and_two_at_once_are_refused(wrong, what):
+    with pytest.raises(ConfigError, match=what):
+        parse_where([wrong])
+    assert parse_where(['title="war and peace=x"', "title!=war and peace"])

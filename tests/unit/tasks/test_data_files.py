@@ -196,3 +196,11 @@ def test_a_line_of_two_texts_is_split_at_its_first_tab():
     for line in ("no tab", "\tb", "a\t "):
         with pytest.raises(TextError, match="line 2: expected one, a tab and two, got '"):
             list(tab_pairs(["", line], "one", "two"))
+
+
+@pytest.mark.parametrize(("encoding", "name"), [("utf-16", "UTF-16"), ("latin-1", "LATIN1")])
+def test_a_file_in_another_encoding_is_told_how_to_be_converted(tmp_path, encoding, name):
+    path = tmp_path / "a.csv"
+    path.write_bytes("text,é\n".encode(encoding))
+    with pytest.raises(DataError, match=f"CSV UTF-8 in Excel, or run iconv -f {name} -t UTF-8"):
+        list(numbered_lines(path))

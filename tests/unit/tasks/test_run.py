@@ -482,7 +482,7 @@ def test_an_unfinished_run_is_refused_before_anything_is_written(data, tmp_path)
     with pytest.raises(KeyboardInterrupt):
         train(data, tmp_path, None, SHORT, CHECKPOINTS, report=interrupt)
     before = (tmp_path / "task.json").read_bytes()
-    with pytest.raises(ConfigError, match="unfinished run; resume it, or choose another folder"):
+    with pytest.raises(ConfigError, match="unfinished run; resume it with --resume, or"):
         train(data, tmp_path, None, "model.cell_width=4", CHECKPOINTS)
     assert (tmp_path / "task.json").read_bytes() == before
 

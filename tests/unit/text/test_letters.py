@@ -41,3 +41,9 @@ def test_any_string_has_bits_and_a_strange_one_more():
     assert model.bits("") > 0
     assert model.bits("\ud800") > 0  # not even a character
     assert LetterModel([]).bits("a") == pytest.approx(2 * log2(CODE_POINTS + 1))
+
+
+def test_a_word_in_another_script_costs_about_a_uniform_guess_for_each_letter():
+    model = LetterModel(f"word{i % 97}{'abcdefgh'[i % 8]}" for i in range(50_000))
+    longer = model.bits("한국어말") - model.bits("한국어")
+    assert longer < log2(CODE_POINTS) + 1.01

@@ -53,7 +53,7 @@ STEP = "checkpoint/step-000000003/state.json"
         (("run.json",), True, "finished run without a checkpoint to resume from"),
         (("run.json", STEP), False, "contains a finished run; choose another folder"),
         (("run.json", STEP), True, None),
-        ((STEP,), False, "unfinished run; resume it, or choose another folder"),
+        ((STEP,), False, "unfinished run; resume it with --resume, or"),
         ((STEP, NAME), True, None),
         ((NAME,), False, "weights of an unfinished run without a checkpoint to resume from"),
         ((NAME,), True, "weights of an unfinished run without a checkpoint to resume from"),

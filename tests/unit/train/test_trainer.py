@@ -352,7 +352,7 @@ def test_a_longer_run_goes_on_from_a_shorter_one(tmp_path):
 
 def test_an_unfinished_run_is_not_begun_anew_in_its_place(tmp_path):
     train(tmp_path, steps=3, checkpoint_every=1)
-    with pytest.raises(ConfigError, match="unfinished run; resume it, or choose another folder"):
+    with pytest.raises(ConfigError, match="unfinished run; resume it with --resume, or"):
         train(tmp_path, steps=3)
 
 

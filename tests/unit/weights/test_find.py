@@ -154,3 +154,13 @@ def test_the_source_archive_does_so_too(clone, tmp_path, monkeypatch):
     assert "src/relmo/models/relmo-en-small/model-00001-of-00002.safetensors" in inner
     assert not [name for name in inner if name.startswith("models/")]
     assert {"scripts/some.toml", "experiments/some.toml"} <= inner  # the tests read them
+
+
+def test_the_folder_of_a_run_is_told_from_a_model(tmp_path, tiny):
+    run = tmp_path / "run"
+    (run / "checkpoint").mkdir(parents=True)
+    with pytest.raises(ModelNotFound, match="unfinished run, which has no model yet; .*--resume"):
+        find.detect(run)
+    tiny.save_pretrained(run / "model")
+    with pytest.raises(ModelNotFound, match=r"run is a run; its model is .*run.model"):
+        find.detect(run)

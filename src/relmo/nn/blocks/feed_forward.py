@@ -37,24 +37,26 @@ class Maxout(nn.Module):
                 f"needs {FEWEST}; lower reduction, or use maxout_norm batch"
             )
         self.maps = nn.Linear(width, values, bias=False)
-        self.norm = nn.BatchNorm1d(values) if norm == "batch" else nn.LayerNorm(values)
+        self.norm = BatchNorm(values) if norm == "batch" else nn.LayerNorm(values)
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor) -> Tensor:
         """The maximum of the pieces."""
-        found = self._normalized(self.maps(x).float())  # (B, G * pieces)
+        found = self.norm(self.maps(x).float())  # (B, G * pieces)
         largest: Tensor = self.dropout(found.view(len(x), -1, self.pieces).amax(-1))
         return largest  # (B, G)
 
-    def _normalized(self, x: Tensor) -> Tensor:
-        """(B, G * pieces) normalized; a batch of one by the running statistics."""
-        norm = self.norm
-        if isinstance(norm, nn.BatchNorm1d) and self.training and len(x) == 1:
+
+class BatchNorm(nn.BatchNorm1d):
+    """Batch normalization that normalizes a batch of one by the running statistics."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, F) normalized."""
+        if self.training and len(x) == 1:
             return nn.functional.batch_norm(
-                x, norm.running_mean, norm.running_var, norm.weight, norm.bias, eps=norm.eps
+                x, self.running_mean, self.running_var, self.weight, self.bias, eps=self.eps
             )
-        found: Tensor = norm(x)
-        return found
+        return super().forward(x)
 
 
 def rectified(width: int, output_width: int) -> nn.Sequential:

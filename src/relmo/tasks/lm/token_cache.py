@@ -14,8 +14,8 @@
 
 Documents are held out by a hash of their text and a seed, so a document is in the same part in
 every run and every corpus. Where that would leave a part empty, as in a text of few documents,
-blocks of lines are held out instead. Boundaries that occur in the text itself are dropped, so <S> and </S>
-only ever mark where a sentence begins and ends.
+blocks of lines are held out instead. Boundaries that occur in the text itself are dropped, so <S>
+and </S> only ever mark where a sentence begins and ends.
 """
 
 from __future__ import annotations

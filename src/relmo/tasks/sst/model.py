@@ -8,20 +8,25 @@ C = each token's attention over the text (B, T, F)
 The paper's network reads two texts; to classify one text it reads it twice. Attention between two
 equal copies is the same both ways, so a single copy is read here.
 
+For few texts, `cell_width = 0` leaves most of this out: the mean of a text's token vectors,
+standardized, -> classes. It is a logistic regression whose mix of ELMo's layers is learned.
+
 A long text is several windows, rows of the batch that are encoded apart and pooled together, so
 that memory grows with the length of a text and not with its square.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Annotated
 
 import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from relmo.config import Count, CountOrZero, Depth, DropoutRate, Settings
+from relmo.config import Count, CountOrZero, DropoutRate, Range, Settings
 from relmo.kernels.device import to_device
 from relmo.nn.blocks.attention import (
     AttentivePool,
@@ -32,7 +37,7 @@ from relmo.nn.blocks.attention import (
     min_pool,
 )
 from relmo.nn.blocks.encoder import RecurrentEncoder, put, take
-from relmo.nn.blocks.feed_forward import Maxout, Norm, rectified
+from relmo.nn.blocks.feed_forward import BatchNorm, Maxout, Norm, rectified
 from relmo.tasks.inputs import TokenBatch, TokenInput
 
 MAX_TOKENS = 2**14
@@ -46,13 +51,15 @@ class SstSettings(Settings):
 
     hidden_width: CountOrZero = 300
     """Width of the ReLU layer between the token vectors and the encoder; 0 leaves it out."""
-    cell_width: Count = 300
+    cell_width: CountOrZero = 300
+    """Cells in each direction of the first biLSTM. 0 leaves out both biLSTMs and the attention
+    between them: the token vectors themselves are pooled, which few texts suffice to learn from."""
     integrator_width: Count = 300
     """I: cells in each direction of the second biLSTM."""
     dropout: DropoutRate = 0.2
     """Before each biLSTM, drawn for each token: features that a whole text loses at once hide what
     distinguishes it from other texts."""
-    maxout_layers: Depth = 2
+    maxout_layers: Annotated[int, Range(least=0, most=100)] = 2
     pieces: Count = 4
     """Linear maps of which a maxout layer takes the maximum."""
     reduction: Count = 4
@@ -73,16 +80,27 @@ class SstModel(nn.Module):
         self.dropout = nn.Dropout(s.dropout)
         width = s.hidden_width or tokens.width
         self.hidden = rectified(tokens.width, width) if s.hidden_width else nn.Identity()
-        self.encoder = RecurrentEncoder(width, s.cell_width)
-        encoded = self.encoder.width + tokens.extra_width  # F
-        self.integrator = RecurrentEncoder(3 * encoded, s.integrator_width)
-        self.attentive_pool = AttentivePool(self.integrator.width)
-        pooled = 4 * self.integrator.width
+        self.encoder: RecurrentEncoder | None = None
+        self.pools: list[Callable[[Tensor, Tensor], Tensor]] = [max_pool, mean_pool, min_pool]
+        if s.cell_width:
+            self.encoder = RecurrentEncoder(width, s.cell_width)
+            encoded = self.encoder.width + tokens.extra_width  # F
+            self.integrator = RecurrentEncoder(3 * encoded, s.integrator_width)
+            self.attentive_pool = AttentivePool(self.integrator.width)
+            self.pools.append(self.attentive_pool)
+            self.spread: nn.Module = nn.Identity()
+            pooled = 4 * self.integrator.width
+        else:
+            self.pools = [mean_pool]
+            pooled = width + tokens.extra_width
+            self.spread = nn.Sequential(BatchNorm(pooled, affine=False), self.dropout)
         widths = [max(1, pooled // s.reduction**i) for i in range(s.maxout_layers + 1)]
         self.maxout = nn.Sequential(
             *(Maxout(a, b, s.pieces, s.maxout_dropout, s.maxout_norm) for a, b in pairwise(widths))
         )
         self.to_classes = nn.Linear(widths[-1], num_classes)
+        if not s.cell_width:
+            nn.init.zeros_(self.to_classes.weight)
 
     def forward(self, batch: TokenBatch, num_windows: Tensor | None = None) -> Tensor:
         """Scores of the classes, (B, K).
@@ -100,9 +118,8 @@ class SstModel(nn.Module):
         mask = batch.mask
         if num_windows is not None:
             z, mask = join_windows(z, batch.lengths, num_windows)
-        pools = max_pool, mean_pool, min_pool, self.attentive_pool
-        pooled = torch.cat([pool(z, mask) for pool in pools], -1)  # (B, 8I)
-        scores: Tensor = self.to_classes(self.maxout(pooled))  # (B, K)
+        pooled = torch.cat([pool(z, mask) for pool in self.pools], -1)  # (B, 8I)
+        scores: Tensor = self.to_classes(self.maxout(self.spread(pooled)))  # (B, K)
         return scores
 
     def encode(self, *tensors: Tensor | None) -> Tensor:
@@ -110,6 +127,8 @@ class SstModel(nn.Module):
         batch = TokenBatch(*tensors)  # type: ignore[arg-type]
         lengths, mask = batch.lengths, batch.mask
         x = self.hidden(self.tokens(batch))  # (B, T, ·)
+        if self.encoder is None:
+            return self.tokens.beside(x, batch)
         h = self.encoder(self.dropout(x), lengths)  # (B, T, 2H)
         h = self.tokens.beside(h, batch)  # (B, T, F)
         context = align(dot_scores(h, h), h, mask)  # (B, T, F)

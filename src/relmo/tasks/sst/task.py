@@ -111,6 +111,7 @@ class SstPhrasesTask(SstTask):
 class ClassifyTask(SstTask):
     """Predicts the class of a text, from a table of one's own."""
 
+    few_recipe = "classify-few"
     suffixes = (tuple(FORMATS),)
 
     @classmethod

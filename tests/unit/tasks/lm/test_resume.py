@@ -115,7 +115,7 @@ def test_a_resume_of_a_finished_run_changes_nothing(corpus, whole, tmp_path):
 
 def test_an_unfinished_run_is_not_begun_anew_in_its_place(corpus, whole, tmp_path):
     shutil.copytree(whole / "checkpoint", tmp_path / "checkpoint")
-    with pytest.raises(ConfigError, match="unfinished run; resume it, or choose another folder"):
+    with pytest.raises(ConfigError, match="unfinished run; resume it with --resume, or"):
         corpus.train(stopped_recipe(), tmp_path)
 
 

@@ -9,7 +9,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from relmo.errors import ConfigError, TextError
 from relmo.tasks.registry import read_parts
-from relmo.tasks.run import load_task, load_task_recipe
+from relmo.tasks.run import load_task, load_task_recipe, train_task
 from relmo.tasks.sst.data import LabelledText, windows
 from relmo.tasks.sst.task import SstPhrasesTask, SstTask, binary_accuracy
 from tests.support.toy_tasks import FILLERS, TOYS, Rng, opinion, train_toy, tree
@@ -244,7 +244,8 @@ def test_binary_accuracy_is_for_labels_of_trees():
 
 
 @pytest.mark.parametrize(
-    "change", ["dropout=1.0", "maxout_dropout=-0.1", "cell_width=0", "pieces=1.5", "reduction=0"]
+    "change",
+    ["dropout=1.0", "maxout_dropout=-0.1", "pieces=1.5", "reduction=0"],
 )
 def test_settings_that_make_no_sense_are_named(change):
     with pytest.raises(ConfigError, match=f"{change.partition('=')[0]} must be .*, got"):
@@ -293,3 +294,42 @@ def test_a_part_without_any_label_of_the_training_part_is_named(tmp_path, part):
         read_parts("sst", tmp_path)
     (tmp_path / f"{part}.csv").write_text("text,label\na,good\nb,Bad\n")  # some are
     assert len(read_parts("sst", tmp_path)[part]) == 2
+
+
+# ── few texts ───────────────────────────────────────────────────────────────────────────────────
+
+
+def test_few_texts_are_trained_by_a_simpler_recipe(tmp_path, capsys):
+    table = tmp_path / "few.csv"
+    table.write_text("text,label\n" + "fine,good\ndull,bad\n" * 100)
+    few = load_task_recipe("classify", data=table)
+    assert few == load_task_recipe("classify", "classify-few")
+    assert "few.csv: 200 texts, fewer than 2,000: trained by the recipe" in capsys.readouterr().err
+    table.write_text("text,label\n" + "fine,good\ndull,bad\n" * 1000)
+    many = load_task_recipe("classify", data=table)
+    assert many == load_task_recipe("classify") != few
+    assert load_task_recipe("classify", "classify", data=table) == many
+
+
+def test_a_regression_on_mean_vectors_learns_from_few_texts(tmp_path, tiny):
+    rng = Rng(0)
+    table = tmp_path / "few.csv"
+    words = {"good": ["fine", "great"], "bad": ["dull", "poor"]}
+    rows = [(label, rng.choice(words[label])) for label in ["good", "bad"] * 81]  # 130 to train on
+    filled = [f"{rng.choice(FILLERS)} {word} {rng.choice(FILLERS)},{label}" for label, word in rows]
+    table.write_text("text,label\n" + "\n".join(filled))
+    recipe = load_task_recipe("classify", data=table)
+    scores = train_task("classify", recipe, table, tmp_path / "run", elmo=tiny, device="cpu")
+    assert scores["test_accuracy"] >= 80
+    task = load_task(tmp_path / "run", elmo=tiny, device="cpu")
+    answers = task.predict([text("the fine film"), text("a poor film")])
+    assert answers == ["good", "bad"]
+
+
+def test_it_is_said_that_a_model_always_answers_the_same(task, capsys):
+    texts = [text("fine", "3"), text("dull", "1")]
+    task.review(texts, ["3", "3"])
+    assert "relmo: the model answers '3' for all 2 texts of the test" in capsys.readouterr().err
+    task.review(texts, ["3", "1"])
+    task.review(texts[:1], ["3"])
+    assert not capsys.readouterr().err
