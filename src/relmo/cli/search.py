@@ -253,8 +253,11 @@ def _explain_no_hits(index: SemanticIndex, asked: dict[str, Any]) -> str:
     """A message that names a filter key which no document has."""
     keys = index.store.meta_keys()
     unknown = [key for key in asked if key not in keys]
-    if not unknown:
+    if not asked:
         return "nothing found"
+    if not unknown:
+        kinds = "numbers compare with numbers only, and text with text"
+        return f"nothing found: no document meets all conditions; {kinds}"
     known = printable(", ".join(keys)) or "none"
     return f"nothing found: no document has {unknown[0]!r}; known keys: {known}"
 

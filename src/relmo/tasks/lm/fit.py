@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from relmo.config import CharCnnConfig, ElmoConfig
 from relmo.errors import ConfigError
 from relmo.language_model import BATCH_TOKENS, MAX_ROWS, SOFTMAX_ROWS, WINDOW
+from relmo.progress import tell
 from relmo.runtime.host import available_memory
 from relmo.tasks.lm.settings import LmSettings, PretrainRecipe, Sizes
 from relmo.tasks.lm.task import can_keep_vocabulary
@@ -37,6 +38,8 @@ LEAST_STEPS = 20
 """Steps that an epoch should have: a short text is read in fewer rows."""
 BUFFERS = 200e6
 """Bytes of libraries' buffers and of what is small."""
+SLOW = 8
+"""Times the usual tokens of a step on a CPU that are warned of."""
 SHARE = 0.85
 """Of the free memory that a run may plan with: it is not the only program."""
 
@@ -102,6 +105,11 @@ def fit_recipe(
     need = need_of(lm)
     if need.total > room:
         raise ConfigError(_refusal(lm, need, need_of, room, world))
+    usual = target_sizes(world)
+    times = lm.sizes.rows * lm.sizes.window / (usual.rows * usual.window)
+    if is_cpu and world.is_main and times > SLOW:
+        what = f"about {times:.0f} times as long as one of {usual.rows} rows"
+        tell(f"relmo: on this CPU a step of {lm.sizes.rows:,} rows takes {what}; lower lm.rows")
     return replace(recipe, lm=lm), need
 
 

@@ -254,3 +254,11 @@ def test_where_nothing_tells_free_memory_is_not_known(tmp_path, monkeypatch):
 def test_the_recipe_for_fine_tuning_needs_a_model_to_tune(corpus, tmp_path):
     with pytest.raises(ConfigError, match="give one with --init"):
         corpus.train(load_recipe("tune"), tmp_path)
+
+
+def test_a_step_that_takes_long_on_a_cpu_is_named(corpus, free, capsys):
+    free(1e12)
+    fit_recipe(small("lm.rows=4096", "lm.window=16"), corpus.cache, world_of("cpu"))
+    assert "on this CPU a step of 4,096 rows takes about" in capsys.readouterr().err
+    fit_recipe(small(), corpus.cache, world_of("cpu"))
+    assert not capsys.readouterr().err
