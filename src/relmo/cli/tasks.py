@@ -26,7 +26,7 @@ from relmo.cli.shared import (
     say_line,
 )
 from relmo.errors import ConfigError, TextError
-from relmo.progress import working
+from relmo.progress import printable, working
 
 TaskName = Annotated[
     str,
@@ -177,8 +177,14 @@ def predict(
                 if as_json:
                     typer.echo(json.dumps(task.describe(example, answer), ensure_ascii=False))
                 else:
-                    typer.echo(task.render(example, answer))
+                    typer.echo(_shown(task.render(example, answer)))
             work.advance(len(batch))
+
+
+def _shown(text: str) -> str:
+    """Text whose labels a terminal shows and does not obey; lines and columns stay."""
+    cells = (map(printable, line.split("\t")) for line in text.split("\n"))
+    return "\n".join("\t".join(line) for line in cells)
 
 
 def _lines(run: Path, file: str, text: str | None) -> Iterator[str]:
