@@ -20,11 +20,11 @@ from typing import Any, get_type_hints
 import numpy as np
 import torch
 
-from relmo.config import Settings, Width, shown
+from relmo.config import CountOrZero, Settings, shown
 from relmo.elmo import Elmo
 from relmo.elmo_layer import ElmoLayer
 from relmo.errors import ConfigError, MissingExtra, ModelNotFound, WeightError
-from relmo.files import make_folder, read_json, read_limited, replacing, sha256
+from relmo.files import SEAL, checksum, make_folder, read_json, read_limited, replacing, sha256
 from relmo.progress import working
 from relmo.runtime.runtime import PrecisionChoice, check_precision
 from relmo.tasks.data_files import Part, reading
@@ -102,7 +102,7 @@ class TaskCard(Settings):
     """What the task found in its training data, such as labels."""
     words: list[str]
     """Words with a static vector, in the order of the rows."""
-    static_width: Width
+    static_width: CountOrZero
     letters: list[str] | None
     """Characters of the model's own character CNN; None if it has none."""
     elmo: dict[str, str] | None
@@ -112,6 +112,7 @@ class TaskCard(Settings):
         """Write both files, in ASCII: a word may contain what UTF-8 cannot encode."""
         make_folder(folder)
         values = asdict(self)
+        values[SEAL] = checksum(values)  # of both files
         words = values.pop("words")
         for name, text in ((WORDS, json.dumps(words)), (CARD, json.dumps(values, indent=2))):
             with replacing(folder / name) as temporary:
@@ -129,6 +130,9 @@ class TaskCard(Settings):
             raise WeightError(f"{folder}: {what} missing; train again")
         with _describing(folder):
             words = json.loads(read_limited(folder / WORDS, MAX_WORDS_BYTES).decode("ascii"))
+            sealed = values.pop(SEAL, None)  # runs of earlier versions have none
+            if sealed not in (None, checksum({**values, "words": words})):
+                raise ValueError("the checksum does not match")
             card = cls(words=words, **values)
             strings = [card.task, *card.words, *(card.letters or ()), *(card.elmo or {}).values()]
             if not all(isinstance(each, str) for each in strings):

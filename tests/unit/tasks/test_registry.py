@@ -85,7 +85,8 @@ def test_a_recipe_may_be_made_in_python_and_a_run_resumed(data, tmp_path, tiny):
 @pytest.mark.usefixtures("mood")
 def test_an_outside_task_needs_a_recipe_of_its_own():
     with pytest.raises(
-        ConfigError, match="no recipe 'mood'; give a TOML file or one of classify, coref"
+        ConfigError,
+        match="no recipe 'mood'; give a TOML file or one of classify, classify-few,",
     ):
         load_task_recipe("mood")
 

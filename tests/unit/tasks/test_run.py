@@ -14,10 +14,24 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from relmo import Elmo
-from relmo.errors import ConfigError, DataError, ModelNotFound, OutputError, WeightError
+from relmo.errors import (
+    ConfigError,
+    DataError,
+    ModelNotFound,
+    OutputError,
+    RelmoError,
+    WeightError,
+)
 from relmo.tasks.ner.task import NerTask
 from relmo.tasks.registry import read_parts
-from relmo.tasks.run import draw, load_task, load_task_recipe, make_task_recipe, train_task
+from relmo.tasks.run import (
+    TaskCard,
+    draw,
+    load_task,
+    load_task_recipe,
+    make_task_recipe,
+    train_task,
+)
 from relmo.train.run import read_record
 from tests.conftest import tiny_config
 from tests.support.toy_tasks import TOYS, train_toy
@@ -331,11 +345,28 @@ def test_sizes_that_no_weight_has_are_refused_before_anything_is_built(
     shutil.copytree(baseline, tmp_path / "run")
     path = tmp_path / "run" / "task.json"
     card = json.loads(path.read_text())
+    del card["seal"]
     home = card if key == "static_width" else card["recipe"]["model"]
     home[key] = value
     path.write_text(json.dumps(card))
     with pytest.raises((ConfigError, WeightError), match=f"{key} (is|must be)"):
         load_task(tmp_path / "run", device="cpu")
+
+
+@pytest.mark.parametrize("name", ["task.json", "words.json"])
+def test_one_flipped_bit_in_a_card_is_noticed(baseline, tmp_path, name):
+    path = tmp_path / "run" / name
+    for place in range(0, (baseline / name).stat().st_size, 37):
+        shutil.rmtree(tmp_path / "run", ignore_errors=True)
+        shutil.copytree(baseline, tmp_path / "run")
+        data = bytearray(path.read_bytes())
+        data[place] ^= 1
+        path.write_bytes(data)
+        try:
+            found = TaskCard.read(tmp_path / "run")
+        except RelmoError:
+            continue
+        assert found == TaskCard.read(baseline)  # white space
 
 
 def test_an_empty_tensor_of_any_size_vouches_for_nothing(baseline, tmp_path):
@@ -345,6 +376,7 @@ def test_an_empty_tensor_of_any_size_vouches_for_nothing(baseline, tmp_path):
         tensors, metadata = {n: file.get_tensor(n) for n in file.keys()}, file.metadata()  # noqa: SIM118
     save_file({**tensors, "zz": torch.zeros(0, 3_000_000_000)}, weights, metadata)
     card = json.loads(path.read_text())
+    del card["seal"]
     for home, key in ((card["recipe"]["model"], "cell_width"), (card, "static_width")):
         home[key] = 1_000_000
         path.write_text(json.dumps(card))
@@ -368,7 +400,9 @@ def test_an_empty_tensor_of_any_size_vouches_for_nothing(baseline, tmp_path):
 def test_a_card_that_says_nonsense_is_named(baseline, tmp_path, change):
     shutil.copytree(baseline, tmp_path / "run")
     path = tmp_path / "run" / "task.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    card = {**json.loads(path.read_text()), **change}
+    del card["seal"]  # as whoever prepares a folder would
+    path.write_text(json.dumps(card))
     with pytest.raises(WeightError, match=r"task\.json .* is damaged"):
         load_task(tmp_path / "run", device="cpu")
 
