@@ -225,16 +225,16 @@ def locked(path: Path, pause: float = 0.2) -> Iterator[None]:
     """
     while True:
         try:
-            file = _take(path)
+            file = take_lock(path)
             break
         except InUse:
-            if _holder(path) == os.getppid():
+            if lock_holder(path) == str(os.getppid()):
                 raise
             time.sleep(pause)
     try:
         yield
     finally:
-        _unlock(file, path)
+        release_lock(file, path)
 
 
 @contextmanager
@@ -248,38 +248,38 @@ def locked_folder(folder: Path) -> Iterator[None]:
     make_folder(folder)
     try:
         with explain(path):
-            file = _take(path)
+            file = take_lock(path)
     except InUse as error:
-        holder, advice = _holder(path), "wait until it ends, or choose another folder"
-        who = "another process" if holder is None else f"process {holder}"
+        holder, advice = lock_holder(path), "wait until it ends, or choose another folder"
+        who = f"process {holder}" if holder.isdecimal() else "another process"
         raise InUse(f"{folder}: {who} is writing to this folder; {advice}") from error
     try:
         yield
     finally:
-        _unlock(file, path)
+        release_lock(file, path)
         if is_new:
             with suppress(OSError):  # not empty: what was written stays
                 folder.rmdir()
 
 
-def _take(path: Path) -> FileIO:
-    """Open and lock a file that says which process holds it."""
+def take_lock(path: Path, holder: str | None = None) -> FileIO:
+    """Open and lock a file that says who holds it, by default the number of this process."""
     file = open_locked(path)
     try:
         file.truncate(0)
-        file.write(f"{os.getpid()}\n".encode())
+        file.write(f"{holder or os.getpid()}\n".encode())
     except BaseException:
-        _unlock(file, path)
+        release_lock(file, path)
         raise
     return file
 
 
-def _holder(path: Path) -> int | None:
-    """The number of the process that holds a lock; None if it has not said so, or is gone."""
+def lock_holder(path: Path) -> str:
+    """Who holds a lock; empty if it has not been said, or the lock is gone."""
     try:
-        return int(path.read_text(encoding="ascii", errors="replace"))
-    except (OSError, ValueError):
-        return None
+        return path.read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return ""
 
 
 def _lock(file: FileIO, path: Path) -> None:
@@ -295,7 +295,7 @@ def _lock(file: FileIO, path: Path) -> None:
         pass  # some network file systems have no locks: there the user must keep runs apart
 
 
-def _unlock(file: FileIO, path: Path) -> None:
+def release_lock(file: FileIO, path: Path) -> None:
     """Delete a lock's file while it is locked, so that nobody locks a deleted one."""
     if sys.platform == "win32":
         file.close()

@@ -133,7 +133,7 @@ def tell(text: str) -> None:
     _display.spoken = time.monotonic()
     with suppress(OSError, ValueError):  # nobody reads it: the work goes on
         if sys.stderr is not None:
-            print(text, file=sys.stderr, flush=True)  # noqa: T201 - progress
+            print(printable(text), file=sys.stderr, flush=True)  # noqa: T201 - progress
 
 
 def duration(seconds: float) -> str:

@@ -204,15 +204,19 @@ WHERES = [
 ]
 
 
+def open_both(folder):
+    """An empty store of each kind."""
+    stores = [open_store(make(kind, folder), create=True) for kind in ("sqlite", "postgres")]
+    for store in stores:
+        store.write_header('{"width": 16}', b"")
+    return stores
+
+
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory):
     """Both stores after the same changes."""
-    stores = [
-        open_store(make(kind, tmp_path_factory.mktemp("pair")), create=True)
-        for kind in ("sqlite", "postgres")
-    ]
+    stores = open_both(tmp_path_factory.mktemp("pair"))
     for store in stores:
-        store.write_header('{"width": 16}', b"")
         entries = many(60)
         for first in range(0, 60, 13):
             store.replace(entries[first : first + 13])
@@ -305,12 +309,7 @@ def meets(meta, key, operator, values):
 
 @pytest.fixture(scope="module")
 def filtered(tmp_path_factory):
-    stores = [
-        open_store(make(kind, tmp_path_factory.mktemp("filtered")), create=True)
-        for kind in ("sqlite", "postgres")
-    ]
-    for store in stores:
-        store.write_header('{"width": 16}', b"")
+    stores = open_both(tmp_path_factory.mktemp("filtered"))
     yield stores
     for store in stores:
         store.close()

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, get_args
 
 import typer
 
@@ -30,6 +30,7 @@ from relmo.cli.shared import (
 )
 from relmo.errors import ConfigError, TextError, WeightError
 from relmo.progress import progress, working
+from relmo.types import VectorDtype
 
 if TYPE_CHECKING:
     from relmo.batch import JobSize
@@ -95,7 +96,7 @@ def embed(
 
     sources = list(_sources(files))
     check_output(output)
-    check_choice("dtype", dtype, ("float32", "float16"))
+    check_choice("dtype", dtype, get_args(VectorDtype))
     if any(
         isinstance(each, Path) and output.exists() and each.samefile(output) for each in sources
     ):

@@ -66,7 +66,7 @@ def say_json(values: Mapping[str, Any]) -> None:
 
 def note(text: str) -> None:
     """Print a line on standard error that is not part of the result."""
-    tell(printable(f"relmo: {text}"))
+    tell(f"relmo: {text}")
 
 
 @contextmanager

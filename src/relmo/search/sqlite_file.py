@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from relmo.errors import OutputError
-from relmo.files import explain, open_locked
+from relmo.files import InUse, explain, lock_holder, release_lock, take_lock
 from relmo.search.store import busy, this_process
 
 HEADER = 100
@@ -116,16 +116,13 @@ class WriterLock:
             return
         with explain(self._path, "does the folder exist, and is it writable?"):
             try:
-                self._file = open_locked(self._path)
-            except OutputError as error:
-                holder = self._path.read_text(errors="replace") or "another process"
+                self._file = take_lock(self._path, this_process())
+            except InUse as error:
+                holder = lock_holder(self._path) or "another process"
                 raise OutputError(busy(str(self._path).removesuffix(".lock"), holder)) from error
-            self._file.truncate(0)
-            self._file.write(this_process().encode())
 
     def release(self) -> None:
         """Give the lock up; without one nothing happens."""
         if self._file is not None:
-            self._path.unlink(missing_ok=True)
-            self._file.close()
+            release_lock(self._file, self._path)
             self._file = None

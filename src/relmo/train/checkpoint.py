@@ -10,7 +10,6 @@ one is damaged, the one before it is loaded.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -29,7 +28,7 @@ from torch import Tensor, nn
 
 from relmo.config import CountOrZero, Range, Settings
 from relmo.errors import WeightError
-from relmo.files import open_regular, read_json, replacing_folder, sha256
+from relmo.files import SEAL, checksum, open_regular, read_json, replacing_folder, sha256
 from relmo.weights.safetensors_files import write_tensors
 from relmo.weights.tensors import check_names, check_shape
 
@@ -91,7 +90,7 @@ class Snapshot:
             path = place / TENSORS
             write_tensors(path, self.tensors)
             state = {**self.state, "bytes": path.stat().st_size, "sha256": sha256(path)}
-            text = json.dumps({**state, "seal": _seal(state)})
+            text = json.dumps({**state, SEAL: checksum(state)})
             (place / "state.json").write_text(text, encoding="utf-8")
         found = find_checkpoints(folder)
         kept = [place for place in found if place.name <= name][-KEEP:]
@@ -191,8 +190,8 @@ def load_checkpoint(
 def _read(place: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """The content of a checkpoint, verified; one of an earlier version may have no checksum."""
     state = read_json(place / "state.json")
-    path, seal = place / TENSORS, state.pop("seal", None)
-    if seal is not None and seal != _seal(state):
+    path, seal = place / TENSORS, state.pop(SEAL, None)
+    if seal is not None and seal != checksum(state):
         raise ValueError("the checksum of state.json does not match")
     with open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size
@@ -214,11 +213,6 @@ def _numbers(state: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(numbers, dict) or not all(map(OPTIMIZER_KEY.fullmatch, numbers)):
         raise ValueError("state.json does not describe the state of an optimizer")
     return numbers
-
-
-def _seal(state: dict[str, Any]) -> str:
-    """The checksum of state.json, without itself."""
-    return hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()
 
 
 def load_weights(model: nn.Module, found: dict[str, Tensor], where: Path, hint: str) -> None:

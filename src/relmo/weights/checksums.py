@@ -69,8 +69,11 @@ def _listed(folder: Path) -> dict[str, str]:
 
 def verify_listed(paths: Iterable[Path], advice: str = ADVICE) -> None:
     """Verify the files that the SHA256SUMS beside them lists."""
-    known = ((path, read_sums(path.parent).get(path)) for path in paths)
-    verify({path: checksum for path, checksum in known if checksum is not None}, advice)
+    wanted = list(paths)
+    sums: dict[Path, str] = {}
+    for folder in {path.parent for path in wanted}:
+        sums |= read_sums(folder)
+    verify({path: sums[path] for path in wanted if path in sums}, advice)
 
 
 def write_sums(folder: Path, names: Iterable[str]) -> None:

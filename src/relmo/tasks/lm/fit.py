@@ -11,7 +11,7 @@ are between 0.5 and 1.0 of it (`tests/unit/tasks/lm/test_fit.py`, `docs/pretrain
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -187,7 +187,9 @@ def _steps(lm: LmSettings, cache: TokenCache) -> int:
     return (len(cache.train.tokens) // lm.sizes.rows - 1) // lm.sizes.window
 
 
-def _refusal(lm: LmSettings, need: Need, need_of: Any, room: float, world: World) -> str:  # noqa: ANN401
+def _refusal(
+    lm: LmSettings, need: Need, need_of: Callable[[LmSettings], Need], room: float, world: World
+) -> str:
     """Why a run does not fit, and which settings would."""
     rows, window, negatives = lm.sizes
     said = (
