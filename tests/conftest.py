@@ -1,5 +1,6 @@
 """Tiny models that every test may share."""
 
+import signal
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from relmo import CharCnnConfig, Elmo, ElmoConfig, LstmConfig
 from tests.support.official import write_official
 
 torch.set_num_threads(1)  # tiny models: a second thread only waits, above all on a busy machine
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it in the background
 CONFORMANCE = Path(__file__).parents[2] / "shared" / "conformance"
 
 
