@@ -1,0 +1,138 @@
+"""The full softmax of a language model, a block of words at a time, on any device.
+
+A softmax over V words of N tokens has N x V scores: 100 000 words of 256 tokens are 100 MB, and
+several times that with their powers. Here a block of words is scored, summed up while it is still
+in the cache, and forgotten. Sums are kept in range by the largest score so far.
+
+The two directions share the softmax. What both contexts say together is the product of the two
+predictions, renormalized: its scores are the sums of theirs, so it costs no further product.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from relmo.kernels.cpu_products import Precision, Product, SharedProduct, make_product
+
+ROWS = {"cpu": 256, "cuda": 4096}
+"""Tokens scored at once, both directions counted."""
+WORDS = {"cpu": 2048, "cuda": 8192}
+"""Words scored at once: with ROWS tokens, what stays in the cache."""
+
+
+class Readings(NamedTuple):
+    """What the language models say of N words, each (N,) in nats, float32."""
+
+    forward: Tensor
+    """-log p(word | before)."""
+    backward: Tensor
+    """-log p(word | after)."""
+    both: Tensor
+    """-log p of the product of the two predictions, renormalized."""
+    entropy: Tensor
+    """Of the forward prediction: the expected -log p of what comes next."""
+
+
+class FullSoftmax:
+    """Log-probabilities of V words given (N, P).
+
+    Args:
+        weight: (V, P).
+        bias: (V,).
+        precision: of the products; "bfloat16" is TF32 on a GPU, as scores need more digits.
+    """
+
+    def __init__(self, weight: Tensor, bias: Tensor, precision: Precision = "float32") -> None:
+        kind = "cuda" if weight.is_cuda else "cpu"
+        self._rows, size = ROWS[kind], WORDS[kind]
+        self._rounds = kind == "cuda" and precision != "float32"
+        self._blocks: list[tuple[Product, Tensor]] = [
+            (SharedProduct(w) if weight.is_cuda else make_product(w, precision, many_rows=True), b)
+            for w, b in zip(weight.detach().split(size), bias.detach().split(size), strict=True)
+        ]
+
+    @torch.no_grad()
+    def losses(self, hidden: Tensor, targets: Tensor) -> Tensor:
+        """-log p of each target, (N, P), (N,) -> (N,)."""
+        found = [hidden.new_empty(0)]
+        for h, wanted in zip(hidden.split(self._rows), targets.split(self._rows), strict=True):
+            total = _Softmax(wanted)
+            for first, scores in self._scores(h.float()):  # (n, B)
+                total.add(first, scores)
+            found.append(total.losses())
+        return torch.cat(found)
+
+    @torch.no_grad()
+    def readings(self, forward: Tensor, backward: Tensor, targets: Tensor) -> Readings:
+        """What both directions say of each target, (N, P), (N, P), (N,)."""
+        parts = [[hidden.new_empty(0)] * 4 for hidden in (forward[:0].float(),)]
+        rows = self._rows // 2
+        for ahead, behind, wanted in zip(
+            forward.split(rows), backward.split(rows), targets.split(rows), strict=True
+        ):
+            n = len(wanted)
+            totals = [_Softmax(wanted, with_entropy=True), _Softmax(wanted), _Softmax(wanted)]
+            for first, scores in self._scores(torch.cat([ahead, behind]).float()):  # (2n, B)
+                both = scores[:n] + scores[n:]
+                for total, own in zip(totals, (scores[:n], scores[n:], both), strict=True):
+                    total.add(first, own)
+            parts.append([*(total.losses() for total in totals), totals[0].entropy()])
+        return Readings(*(torch.cat(part) for part in zip(*parts, strict=True)))
+
+    def _scores(self, hidden: Tensor) -> Iterator[tuple[int, Tensor]]:
+        """The number of a block's first word and its scores (n, B), block after block.
+
+        All blocks share their memory: one is used before the next is asked for.
+        """
+        first, (_, widest) = 0, self._blocks[0]
+        room = hidden.new_empty(len(hidden), len(widest))
+        with _tf32(self._rounds):
+            for product, bias in self._blocks:
+                scores = room[:, : len(bias)] if len(bias) == len(widest) else room.new_empty(
+                    len(hidden), len(bias)
+                )
+                scores.copy_(bias.expand_as(scores))
+                product.add_to(scores, hidden)
+                yield first, scores
+                first += len(bias)
+
+
+class _Softmax:
+    """A softmax summed up block by block for n targets."""
+
+    def __init__(self, targets: Tensor, *, with_entropy: bool = False) -> None:
+        zeros = torch.zeros(len(targets), device=targets.device)  # (n,) float32
+        self.targets, self.with_entropy = targets, with_entropy
+        self.top = zeros - float("inf")  # the largest score so far
+        self.total = zeros  # of the powers of the scores less the largest
+        self.weighted = zeros.clone()  # of the same, each times its score
+        self.own = zeros.clone()  # the target's score
+
+    def add(self, first: int, scores: Tensor) -> None:
+        """Add the scores (n, B) of words from number `first` on; they are overwritten."""
+        top = torch.maximum(self.top, scores.amax(1))
+        shrink = (self.top - top).exp_()
+        place = self.targets - first
+        inside = (place >= 0) & (place < scores.shape[1])
+        own = scores.gather(1, place.clamp(0, scores.shape[1] - 1).unsqueeze(1)).squeeze(1)
+        self.own = torch.where(inside, own, self.own)
+        if self.with_entropy:
+            powers = torch.sub(scores, top.unsqueeze(1)).exp_()
+            self.weighted = self.weighted * shrink + torch.linalg.vecdot(powers, scores)
+        else:
+            powers = scores.sub_(top.unsqueeze(1)).exp_()
+        self.total = self.total * shrink + powers.sum(1)
+        self.top = top
+
+    def losses(self) -> Tensor:
+        """-log p of the targets, (n,)."""
+        return self.top + self.total.log() - self.own
+
+    def entropy(self) -> Tensor:
+        """Of the whole distribution, (n,)."""
+        return self.top + self.total.log() - self.weighted / self.total
