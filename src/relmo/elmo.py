@@ -230,7 +230,7 @@ class Elmo:
                 head = LmHead(*tensors["weight"].shape)
             head.load_state_dict(tensors, assign=True)
             head = head.to(self.device).requires_grad_(False)
-            self._lm = LanguageModel(self.runtime, head, self.lexicon)
+            self._lm = LanguageModel(self.runtime, head, self.lexicon, self.tokenizer)
         return self._lm
 
     def __repr__(self) -> str:

@@ -1,6 +1,7 @@
-"""The two language models of a biLM with their softmax: score, fill in, measure perplexity.
+"""The two language models of a biLM with their softmax: score, surprisal, substitutes, perplexity.
 
     elmo.lm.score([["The", "bank", "raised", "rates", "."]])
+    elmo.lm.surprisal(["The bank raised rates ."])
     elmo.lm.substitutes(["The", "bank", "raised", "rates", "."], 1)
     elmo.lm.perplexity(documents)
 
@@ -13,10 +14,9 @@ letters included, over its characters, so models of different vocabularies can b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Literal, get_args
+from typing import get_args
 
 import numpy as np
 import torch
@@ -25,32 +25,36 @@ from torch import Tensor
 
 from relmo.config import check_choice
 from relmo.errors import ConfigError, TextError
-from relmo.kernels.device import to_device
+from relmo.kernels.cpu_products import Precision
+from relmo.kernels.full_softmax import FullSoftmax
 from relmo.kernels.packing import pack
 from relmo.nn.lm_head import LmHead, log_uniform
-from relmo.progress import progress
-from relmo.runtime.runtime import FastBiLM, Runtime
-from relmo.text.batches import plan_batches
+from relmo.runtime.runtime import Runtime
+from relmo.scorer import Perplexity, Scorer, ScoreStart, TokenIds, WordSizes
+from relmo.surprisal import (
+    Context,
+    Region,
+    WordSurprisal,
+    check_context,
+    split_regions,
+    surprisal_rows,
+)
+from relmo.text.batches import in_windows, plan_batches
 from relmo.text.characters import BEGIN_SENTENCE, END_SENTENCE
 from relmo.text.lexicon import SPECIAL, UNKNOWN, Lexicon
-from relmo.text.tokenize import check_sentences, checked_words, how_to_list, warn_caller
-from relmo.types import BiLmState
+from relmo.text.tokenize import (
+    Sentence,
+    Tokenizer,
+    check_sentences,
+    checked_words,
+    how_to_list,
+    warn_caller,
+)
 
-ScoreStart = Literal["carried", "stored", "zero"]
-TokenIds = NDArray[np.int64]
-"""Ids of one document or sentence, boundaries included: 0 begins a sentence, 1 ends it."""
-BATCH_TOKENS = 16 * 8192
-"""Padded tokens of documents scored at once."""
 SCORED_TOKENS = 4096
 """Padded tokens of sentences scored at once."""
-MAX_ROWS = {"cpu": 256, "cuda": 16_384}
-"""Texts read side by side at most: more are no faster; a GPU kernel starts no more."""
-SOFTMAX_ROWS = {"cpu": 256, "cuda": 1024}
-"""Targets whose softmax is held at once."""
-WINDOW = 64
-"""Tokens of each text read at once."""
-MANY_WINDOWS = 8
-"""More windows than these show progress."""
+WINDOW_TOKENS = 100_000
+"""Tokens of a stream of documents that are scored together."""
 MANY_UNKNOWN = 0.05
 """Share of unknown words above which a perplexity misleads."""
 
@@ -70,22 +74,6 @@ class Score:
         return float(self.forward.sum() + self.backward.sum()) / 2
 
 
-@dataclass(frozen=True)
-class Perplexity:
-    """How well a text is predicted; `mean` is the arithmetic mean of the two directions."""
-
-    forward: float
-    backward: float
-    mean: float
-    tokens: int
-    """Targets of one direction."""
-    unknown_rate: float
-    """Share of the words that are outside the vocabulary."""
-    bits_per_character: float
-    """Bits of the text, the letters of unknown words included, over its characters; the mean of
-    both directions. Models of different vocabularies can be compared by it."""
-
-
 class LanguageModel:
     """Both directions with their shared softmax.
 
@@ -93,11 +81,24 @@ class LanguageModel:
         runtime: the model.
         head: its softmax.
         lexicon: the softmax's words.
+        tokenizer: splits strings.
     """
 
-    def __init__(self, runtime: Runtime, head: LmHead, lexicon: Lexicon) -> None:
+    def __init__(
+        self, runtime: Runtime, head: LmHead, lexicon: Lexicon, tokenizer: Tokenizer
+    ) -> None:
         self.runtime, self.head, self.lexicon = runtime, head.eval(), lexicon
-        self.bilm = runtime.bilm
+        self.bilm, self.tokenizer = runtime.bilm, tokenizer
+        self._softmax: tuple[Precision, FullSoftmax] | None = None
+
+    @property
+    def softmax(self) -> FullSoftmax:
+        """Of both directions, in the model's precision."""
+        precision = self.runtime.fast.precision
+        if self._softmax is None or self._softmax[0] != precision:
+            made = FullSoftmax(self.head.weight, self.head.bias, precision)
+            self._softmax = precision, made
+        return self._softmax[1]
 
     def score(self, sentences: Sequence[Sequence[str]]) -> list[Score]:
         """Log-probabilities of each sentence's words, from the model's start state.
@@ -145,6 +146,42 @@ class LanguageModel:
         found = scorer.perplexity(texts, start, characters)
         warn_of_unknown(found.unknown_rate)
         return found
+
+    def surprisal(
+        self,
+        sentences: Iterable[Sentence],
+        *,
+        context: Context = "sentence",
+        regions: bool = False,
+    ) -> list[list[WordSurprisal]]:
+        """How unexpected each word of each sentence is, in bits: see `WordSurprisal`.
+
+        Args:
+            sentences: token lists, or strings: one sentence each.
+            context: what a word is predicted from: its "sentence", all sentences before and after
+                it ("document"), or that number of words on each side.
+            regions: the items of a token list (the parts of a string between spaces) are words
+                with punctuation attached: each is split by the model's tokenizer and has one row.
+        """
+        document = list(split_regions(sentences, self.tokenizer, attached=regions))
+        return next(self.surprisal_stream([document], context))
+
+    def surprisal_stream(
+        self, documents: Iterable[Sequence[Sequence[Region]]], context: Context = "sentence"
+    ) -> Iterator[list[list[WordSurprisal]]]:
+        """Lazy `surprisal` of documents, each a list of sentences as `split_regions` makes them.
+
+        Holds some documents in memory; sentences are counted through all of them.
+        """
+        check_context(context)
+        first_id = 0
+        for window in in_windows(documents, _count_tokens, WINDOW_TOKENS):
+            words = [[_tokens(sentence) for sentence in document] for document in window]
+            for document in words:
+                list(self.lexicon.watch(document))
+            texts, scorer = self._numbered(words)
+            yield from surprisal_rows(scorer, texts, window, context, first_id)
+            first_id += sum(map(len, window))
 
     @torch.no_grad()
     def substitutes(
@@ -200,7 +237,7 @@ class LanguageModel:
         rows = self.lexicon.rows([BEGIN_SENTENCE, END_SENTENCE, *known])
         scorer = Scorer(
             self.runtime.fast,
-            self.head,
+            self.softmax,
             lambda ids: self.runtime.memo.vectors([words[i] for i in ids]),
             rows,
             WordSizes(words, rows, self.lexicon),
@@ -215,152 +252,12 @@ class LanguageModel:
         return [words for words in kept if words]
 
 
-class WordSizes:
-    """What words outside a vocabulary cost, and how many characters words have.
-
-    Args:
-        words: by id.
-        rows: (words,) of the softmax.
-        lexicon: the vocabulary.
-    """
-
-    def __init__(self, words: Sequence[str], rows: TokenIds, lexicon: Lexicon) -> None:
-        self.words, self.rows, self.lexicon = words, rows, lexicon
-        [self.unknown] = lexicon.rows([UNKNOWN])
-
-    def of(self, ids: TokenIds) -> tuple[int, float, int]:
-        """Unknown words, bits of their letters, and characters of all, of words without boundaries.
-
-        A word has one character more than letters: the space after it.
-        """
-        distinct, times = np.unique(ids, return_counts=True)
-        characters = sum(n * (1 + len(self.words[i])) for i, n in zip(distinct, times, strict=True))
-        is_unknown = self.rows[distinct] == self.unknown
-        pairs = zip(distinct[is_unknown], times[is_unknown], strict=True)
-        bits = sum(n * self.lexicon.letters.bits(self.words[i]) for i, n in pairs)
-        return int(times[is_unknown].sum()), float(bits), int(characters)
+def _tokens(sentence: Sequence[Region]) -> list[str]:
+    return [token for region in sentence for token in region.tokens]
 
 
-class Scorer:
-    """Scores texts of ids.
-
-    Args:
-        bilm: the model.
-        head: its softmax.
-        token_vectors: ids of distinct words -> (U, P), on the model's device.
-        rows: (words,) of the softmax, by id.
-        sizes: of the words.
-    """
-
-    def __init__(
-        self,
-        bilm: FastBiLM,
-        head: LmHead,
-        token_vectors: Callable[[TokenIds], Tensor],
-        rows: TokenIds,
-        sizes: WordSizes,
-    ) -> None:
-        self.fast, self.head = bilm, head
-        self.token_vectors, self.rows, self.sizes = token_vectors, rows, sizes
-        kind = "cuda" if head.weight.is_cuda else "cpu"
-        self.max_rows, self.softmax_rows = MAX_ROWS[kind], SOFTMAX_ROWS[kind]
-
-    def perplexity(
-        self,
-        documents: Iterable[TokenIds],
-        start: ScoreStart = "carried",
-        characters: int | None = None,
-    ) -> Perplexity:
-        """Perplexity of documents; state as `start` says; characters as in `LanguageModel`."""
-        texts = list(documents)
-        if start != "carried":
-            texts = [sentence for document in texts for sentence in sentences_of(document)]
-        totals, count = np.zeros(2), 0
-        for batch in _batches(texts, self.max_rows):
-            losses, counts = self.losses(batch, start)
-            totals += (losses * counts).sum((1, 2))
-            count += int(counts[0].sum())
-        words = np.concatenate([text[text > 1] for text in texts])
-        unknown, letter_bits, letters = self.sizes.of(words)
-        bits = float(totals.mean()) / np.log(2) + letter_bits
-        forward, backward = np.exp(totals / max(count, 1))
-        return Perplexity(
-            forward=float(forward),
-            backward=float(backward),
-            mean=float(forward + backward) / 2,
-            tokens=count,
-            unknown_rate=unknown / max(len(words), 1),
-            bits_per_character=float(bits / max(letters if characters is None else characters, 1)),
-        )
-
-    @torch.no_grad()
-    def losses(
-        self, texts: Sequence[TokenIds], start: ScoreStart
-    ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-        """-log p of each target, (2, T, B), in its direction's reading order, and which count.
-
-        Targets that do not count are not scored: their loss is 0.
-        """
-        B, longest = len(texts), max(map(len, texts))
-        tokens = np.zeros((2, longest, B), dtype=np.int64)
-        is_token = np.zeros((2, longest, B), dtype=bool)
-        for b, text in enumerate(texts):
-            tokens[0, : len(text), b], tokens[1, : len(text), b] = text, text[::-1]
-            is_token[:, : len(text), b] = True
-        targets = tokens[:, 1:]
-        counts = is_token[:, 1:] & targets_that_count(targets)
-        lengths = np.array([len(text) - 1 for text in texts])  # (B,): inputs of each
-        state = self.fast.bilm.start_state(B, None if start == "carried" else start)
-        found = np.zeros(targets.shape)
-        starts = range(0, longest - 1, WINDOW)
-        many = len(starts) > MANY_WINDOWS
-        for first in progress(starts, len(starts), "windows of text scored", show=many):
-            here = slice(first, first + WINDOW)
-            left = (lengths - first).clip(0, WINDOW)  # (B,)
-            found[:, here], state = self._window(
-                tokens[:, here], left, targets[:, here], counts[:, here], state
-            )
-        return found, counts
-
-    def _window(
-        self,
-        inputs: TokenIds,
-        lengths: TokenIds,
-        targets: TokenIds,
-        counts: NDArray[np.bool_],
-        state: BiLmState,
-    ) -> tuple[NDArray[np.float64], BiLmState]:
-        """Losses (2, W, B) of a window of tokens (2, W, B), and the state after it."""
-        packing = pack(torch.from_numpy(lengths))
-        step, text = packing.step.numpy(), packing.sentence.numpy()  # each (S,)
-        words, index = np.unique(inputs[:, step, text], return_inverse=True)
-        vectors = self.token_vectors(words).float()  # (U, P)
-        rows = vectors[to_device(index.reshape(2, len(step)), vectors.device)]  # (2, S, P)
-        outputs, state = self.fast.read_packed(rows, packing, state)
-        is_target = counts[:, step, text]  # (2, S)
-        chosen = zip(outputs[-1], is_target, strict=True)
-        hidden = torch.cat([top[to_device(mask, top.device)] for top, mask in chosen])  # (N, P)
-        wanted = self.rows[targets[:, step, text][is_target]]  # (N,)
-        losses = np.zeros(is_target.shape)  # (2, S)
-        losses[is_target] = self._losses(hidden, wanted)
-        found = np.zeros(targets.shape)
-        found[:, step, text] = losses
-        return found, state
-
-    def _losses(self, hidden: Tensor, targets: TokenIds) -> NDArray[np.float64]:
-        """-log p of the targets (N,) given (N, P), a bounded number at a time."""
-        rows = to_device(targets, hidden.device)
-        most = self.softmax_rows
-        parts = torch.split(hidden.float(), most), torch.split(rows, most)
-        pairs = zip(*parts, strict=True)
-        return np.concatenate([self.head.losses(*pair).double().cpu().numpy() for pair in pairs])
-
-
-def sentences_of(document: TokenIds) -> Iterator[TokenIds]:
-    """The sentences of a document."""
-    begins = [*np.flatnonzero(document == 0), len(document)]
-    for first, past in pairwise(begins):
-        yield document[first:past]
+def _count_tokens(document: Sequence[Sequence[Region]]) -> int:
+    return sum(len(region.tokens) for sentence in document for region in sentence)
 
 
 def check_words(sentence: Sequence[str], number: int = 0) -> list[str]:
@@ -390,14 +287,6 @@ def _checked(
         yield sentences
 
 
-def targets_that_count(targets: TokenIds) -> NDArray[np.bool_]:
-    """Which of (2, T, B) targets count, forward and backward: all but what is always there.
-
-    That is `<S>` after `</S>` forward, and `</S>` after `<S>` backward.
-    """
-    return np.stack([targets[0] != 0, targets[1] != 1])
-
-
 def warn_of_unknown(rate: float) -> None:
     """Warn if a perplexity flatters the model, as many words are scored as merely unknown."""
     if rate > MANY_UNKNOWN:
@@ -405,12 +294,3 @@ def warn_of_unknown(rate: float) -> None:
             f"{rate:.1%} of the words are outside the vocabulary and scored as {UNKNOWN}: this "
             f"perplexity is not comparable with others; compare bits_per_character"
         )
-
-
-def _batches(texts: Sequence[TokenIds], max_rows: int) -> Iterator[list[TokenIds]]:
-    """Texts of like length together, a bounded number of tokens in all."""
-    ordered = sorted((text for text in texts if len(text) > 1), key=len)
-    while ordered:
-        room = max(1, min(max_rows, BATCH_TOKENS // len(ordered[-1])))
-        ordered, batch = ordered[:-room], ordered[-room:]
-        yield batch

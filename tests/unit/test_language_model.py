@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from relmo import Elmo, language_model
+from relmo import Elmo, scorer
 from relmo.errors import ConfigError, TextError, TextWarning
 from relmo.nn.bilm import BiLM, initialize
 from relmo.text.lexicon import Lexicon
@@ -88,7 +88,7 @@ def test_a_score_depends_on_its_sentence_alone(elmo):
 
 
 def test_long_sentences_are_read_in_windows_with_the_same_result(elmo):
-    sentence = SENTENCE * (language_model.WINDOW // 2)
+    sentence = SENTENCE * (scorer.WINDOW // 2)
     [score] = elmo.lm.score([sentence])
     forward, backward, _ = by_hand(elmo, sentence)
     np.testing.assert_allclose(score.forward, forward, atol=1e-5)

@@ -48,19 +48,20 @@ class FullSoftmax:
     """
 
     def __init__(self, weight: Tensor, bias: Tensor, precision: Precision = "float32") -> None:
+        self.device = weight.device
         kind = "cuda" if weight.is_cuda else "cpu"
         self._rows, size = ROWS[kind], WORDS[kind]
         self._rounds = kind == "cuda" and precision != "float32"
         self._blocks: list[tuple[Product, Tensor]] = [
             (SharedProduct(w) if weight.is_cuda else make_product(w, precision, many_rows=True), b)
-            for w, b in zip(weight.detach().split(size), bias.detach().split(size), strict=True)
+            for w, b in zip(*_split(size, weight.detach(), bias.detach()), strict=True)
         ]
 
     @torch.no_grad()
     def losses(self, hidden: Tensor, targets: Tensor) -> Tensor:
         """-log p of each target, (N, P), (N,) -> (N,)."""
         found = [hidden.new_empty(0)]
-        for h, wanted in zip(hidden.split(self._rows), targets.split(self._rows), strict=True):
+        for h, wanted in zip(*_split(self._rows, hidden, targets), strict=True):
             total = _Softmax(wanted)
             for first, scores in self._scores(h.float()):  # (n, B)
                 total.add(first, scores)
@@ -70,11 +71,9 @@ class FullSoftmax:
     @torch.no_grad()
     def readings(self, forward: Tensor, backward: Tensor, targets: Tensor) -> Readings:
         """What both directions say of each target, (N, P), (N, P), (N,)."""
-        parts = [[hidden.new_empty(0)] * 4 for hidden in (forward[:0].float(),)]
+        parts = [[forward.new_empty(0, dtype=torch.float32)] * 4]
         rows = self._rows // 2
-        for ahead, behind, wanted in zip(
-            forward.split(rows), backward.split(rows), targets.split(rows), strict=True
-        ):
+        for ahead, behind, wanted in zip(*_split(rows, forward, backward, targets), strict=True):
             n = len(wanted)
             totals = [_Softmax(wanted, with_entropy=True), _Softmax(wanted), _Softmax(wanted)]
             for first, scores in self._scores(torch.cat([ahead, behind]).float()):  # (2n, B)
@@ -89,15 +88,12 @@ class FullSoftmax:
 
         All blocks share their memory: one is used before the next is asked for.
         """
-        first, (_, widest) = 0, self._blocks[0]
-        room = hidden.new_empty(len(hidden), len(widest))
+        first, n = 0, len(hidden)
+        room = hidden.new_empty(n * len(self._blocks[0][1]))
         with _tf32(self._rounds):
             for product, bias in self._blocks:
-                scores = room[:, : len(bias)] if len(bias) == len(widest) else room.new_empty(
-                    len(hidden), len(bias)
-                )
-                scores.copy_(bias.expand_as(scores))
-                product.add_to(scores, hidden)
+                scores = room[: n * len(bias)].view(n, len(bias))
+                product.add_to(scores.copy_(bias.expand_as(scores)), hidden)
                 yield first, scores
                 first += len(bias)
 
@@ -136,3 +132,19 @@ class _Softmax:
     def entropy(self) -> Tensor:
         """Of the whole distribution, (n,)."""
         return self.top + self.total.log() - self.weighted / self.total
+
+
+def _split(rows: int, *matrices: Tensor) -> Iterator[tuple[Tensor, ...]]:
+    """Rows of each matrix, at most that many at a time."""
+    return (torch.split(matrix, rows) for matrix in matrices)
+
+
+@contextmanager
+def _tf32(allow: bool) -> Iterator[None]:
+    """Products of float32 on a GPU with 10 bits of mantissa, if allowed."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high" if allow else before)
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)

@@ -108,7 +108,10 @@ class LetterModel:
                 before = number[np.maximum(index - distance, 0)]
                 context = context + before * self._base ** (distance - 1)
             reaches = index - distance >= start
-            yield np.where(reaches, context, -1), np.where(reaches, context * self._base + number, -1)
+            yield (
+                np.where(reaches, context, -1),
+                np.where(reaches, context * self._base + number, -1),
+            )
 
 
 def _letters(words: Sequence[str]) -> tuple[Codes, Codes]:

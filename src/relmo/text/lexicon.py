@@ -36,10 +36,15 @@ WATCHED = 32
 
 
 class Lexicon:
-    """Words in row order; words outside the list get the row of `<UNK>`."""
+    """Words in row order; words outside the list get the row of `<UNK>`.
 
-    def __init__(self, words: Sequence[str]) -> None:
-        self.words = tuple(words)
+    Args:
+        words: in row order.
+        counts: how often each came in the training text, all other words as `<UNK>`, if known.
+    """
+
+    def __init__(self, words: Sequence[str], counts: NDArray[np.int64] | None = None) -> None:
+        self.words, self.counts = tuple(words), counts
         self._row_of = {word: row for row, word in enumerate(self.words)}
         if len(self._row_of) != len(self.words):
             twice = next(w for row, w in enumerate(self.words) if self._row_of[w] != row)
@@ -63,7 +68,21 @@ class Lexicon:
     @cached_property
     def letters(self) -> LetterModel:
         """A letter model of the words, for what stands outside the list."""
-        return LetterModel(word for word in self.words if word not in SPECIAL)
+        return LetterModel([word for word in self.words if word not in SPECIAL])
+
+    @cached_property
+    def log_frequencies(self) -> NDArray[np.float64]:
+        """Log, to base 2, of each word's share of the words of the training text, (V,).
+
+        Boundaries are no words, and a word that never came counts as if it had come once. NaN
+        without counts.
+        """
+        if self.counts is None:
+            return np.full(len(self.words), np.nan)
+        counts = np.maximum(self.counts, 1).astype(np.float64)
+        boundaries = self.rows([BEGIN_SENTENCE, END_SENTENCE])
+        found: NDArray[np.float64] = np.log2(counts / (counts.sum() - counts[boundaries].sum()))
+        return found
 
     @cached_property
     def scripts(self) -> frozenset[str]:

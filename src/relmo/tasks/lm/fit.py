@@ -21,9 +21,10 @@ from numpy.typing import NDArray
 
 from relmo.config import CharCnnConfig, ElmoConfig
 from relmo.errors import ConfigError
-from relmo.language_model import BATCH_TOKENS, MAX_ROWS, SOFTMAX_ROWS, WINDOW
+from relmo.kernels.full_softmax import ROWS, WORDS
 from relmo.progress import tell
 from relmo.runtime.host import available_memory
+from relmo.scorer import BATCH_TOKENS, MAX_ROWS, WINDOW
 from relmo.tasks.lm.settings import LmSettings, PretrainRecipe, Sizes
 from relmo.tasks.lm.task import can_keep_vocabulary
 from relmo.tasks.lm.token_cache import TokenCache
@@ -144,7 +145,7 @@ def estimate(
     softmax = size * (3 * scored + 4 * N * P + 4 * negatives * P)
     kind = "cpu" if is_cpu else "cuda"
     spoken = 2 * min(MAX_ROWS[kind] * WINDOW, BATCH_TOKENS) * (L + 3) * P
-    scores = 3 * SOFTMAX_ROWS[kind] * V
+    scores = 3 * ROWS[kind] * min(WORDS[kind], V)
     return Need(
         weights=4 * (lstm + cnn + head + copies) + 12 * trained,
         corpus=len(cache.words) * (12 * config.tokens.max_characters + 150),

@@ -15,12 +15,13 @@ from torch import Tensor
 from relmo.config import CharCnnConfig, ElmoConfig, Start
 from relmo.errors import ConfigError
 from relmo.kernels.device import has_triton
-from relmo.language_model import Scorer, WordSizes
+from relmo.kernels.full_softmax import FullSoftmax
 from relmo.nn import lm_head
 from relmo.nn.bilm import BiLM, initialize, map_state, zero_state
 from relmo.nn.lm_head import LmHead, Sampler
 from relmo.nn.token_layers import CharCnn
 from relmo.runtime.runtime import FastBiLM
+from relmo.scorer import Scorer, WordSizes
 from relmo.tasks.lm.data import LmBatches, Speller
 from relmo.tasks.lm.model import LmModel
 from relmo.tasks.lm.settings import LmSettings
@@ -148,7 +149,8 @@ class LmTask:
             head = LmHead(len(lexicon), self.config.lstm.output_width).to(self.device)
             _copy_softmax(head, lexicon.words, init)
         sizes = WordSizes(self.cache.words, rows, lexicon)
-        return Scorer(fast, head, self._token_vectors, rows, sizes)
+        softmax = FullSoftmax(head.weight, head.bias, fast.precision)
+        return Scorer(fast, softmax, self._token_vectors, rows, sizes)
 
     def state(self) -> dict[str, Tensor]:
         """The state of all rows, and the sums of the next log line."""
