@@ -170,7 +170,7 @@ def test_perplexity_is_this_by_hand(elmo, start):
 def test_bits_per_character_are_these_by_hand(elmo):
     found = elmo.lm.perplexity(DOCUMENTS)
     totals = sum(totals_by_hand(elmo, document, "carried") for document in DOCUMENTS)
-    letters = sum(elmo.lexicon.letters.bits(word) for word in ("Sat", "unheard-of", "😀"))
+    letters = elmo.lexicon.letters.bits(["Sat", "unheard-of", "😀"]).sum()
     bits = totals.mean() / np.log(2) + letters
     characters = sum(len(w) + 1 for d in DOCUMENTS for sentence in d for w in sentence)
     assert found.bits_per_character == pytest.approx(bits / characters, rel=1e-5)
@@ -250,7 +250,7 @@ def test_batch_composition_does_not_change_the_number(elmo, monkeypatch):
     total = sum(p.tokens * np.log(p.forward) for p in alone)
     assert together.tokens == count
     assert together.forward == pytest.approx(np.exp(total / count), rel=1e-6)
-    monkeypatch.setattr(language_model, "BATCH_TOKENS", 16 * 16)  # batches of a document or two
+    monkeypatch.setattr(scorer, "BATCH_TOKENS", 16 * 16)  # batches of a document or two
     small = elmo.lm.perplexity(documents[::-1])
     assert small.mean == pytest.approx(together.mean, rel=1e-6)
 

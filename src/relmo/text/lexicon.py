@@ -1,6 +1,7 @@
 """A fixed list of words and their ids: the input of a word-table model, the softmax of an LM.
 
 The file is vocab.txt: one word per line, in row order, with `<S>`, `</S>` and `<UNK>` among them.
+vocab_counts.txt beside it, where there is one, gives each word's count in the training text.
 """
 
 from __future__ import annotations
@@ -136,6 +137,28 @@ class Lexicon:
             raise TextError(f"{path}: not UTF-8 at byte {error.start}; save it as UTF-8") from error
         lines = text.removesuffix("\n").split("\n")
         return cls([line.removesuffix("\r") for line in lines])
+
+    def with_counts(self, path: Path) -> Lexicon:
+        """The same words with their counts, one integer per line, in row order."""
+        try:
+            counts = np.array(read_limited(path, MAX_BYTES).split(), dtype=np.int64)
+        except OSError as error:
+            raise TextError(f"{path}: cannot be read ({error.strerror}); copy it again") from error
+        except (ValueError, OverflowError) as error:
+            raise TextError(
+                f"{path}: must contain integers, one per line; copy it again"
+            ) from error
+        if len(counts) != len(self) or counts.min(initial=0) < 0:
+            raise TextError(
+                f"{path}: has {len(counts):,} counts for {len(self):,} words; expected one ≥ 0 per "
+                f"word: are vocab.txt and it from the same model?"
+            )
+        return Lexicon(self.words, counts)
+
+    def write_counts(self, path: Path) -> None:
+        """Write the counts, if there are any: one integer per line."""
+        if self.counts is not None:
+            path.write_text("".join(f"{count}\n" for count in self.counts), encoding="ascii")
 
     def write(self, path: Path) -> None:
         """Write vocab.txt."""

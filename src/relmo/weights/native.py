@@ -63,7 +63,7 @@ from relmo.weights.tensors import (
     expected_shapes,
 )
 
-VOCAB = "vocab.txt"
+VOCAB, COUNTS = "vocab.txt", "vocab_counts.txt"
 MAX_WORDS = 4_000_000
 """Of a vocab.txt without a softmax, whose rows bound it otherwise."""
 CARD = "README.md"
@@ -71,7 +71,8 @@ COMMITTED = ".relmo-committed"
 """The subfolder of a model that is complete but not yet moved to its place."""
 CONFIG = "config.json"
 MODEL_FILE = re.compile(
-    r"(model|lm_head)(-\d{5}-of-\d{5})?\.safetensors|model\.safetensors\.index\.json|vocab\.txt"
+    r"(model|lm_head)(-\d{5}-of-\d{5})?\.safetensors|model\.safetensors\.index\.json"
+    r"|vocab(_counts)?\.txt"
 )
 """Files that a model consists of, besides config.json and its card."""
 HINT = "is config.json from the same model? Run 'relmo info FOLDER' to verify its checksums"
@@ -105,6 +106,8 @@ class Native:
         if isinstance(tokens, WordTableConfig):
             most = tokens.num_words
         lexicon = Lexicon.read(record.path(VOCAB), most or MAX_WORDS)
+        if COUNTS in record.files:
+            lexicon = lexicon.with_counts(record.path(COUNTS))
         head = partial(_read_head, record, softmax, len(lexicon), verify) if softmax else None
         return ModelFiles(record.config, tensors, lexicon, head)
 
@@ -132,7 +135,8 @@ class Native:
                 written += write_head(stage, model.lm_head(), storage, shard_bytes)
             if model.lexicon is not None:
                 model.lexicon.write(stage / VOCAB)
-                written.append(VOCAB)
+                model.lexicon.write_counts(stage / COUNTS)
+                written += [name for name in (VOCAB, COUNTS) if (stage / name).exists()]
             sizes = {name: (stage / name).stat().st_size for name in written}
             files = {n: {"bytes": size, "sha256": sha256(stage / n)} for n, size in sizes.items()}
             words = None if model.lm_head is None or model.lexicon is None else len(model.lexicon)

@@ -142,7 +142,9 @@ class TokenCache:
 
     def lexicon(self, size: int) -> Lexicon:
         """The vocabulary of a softmax: the `size` first words, or all if there are fewer."""
-        return Lexicon(self.words[:size])
+        counts = self.counts[:size].astype(np.int64)
+        counts[SPECIAL.index(UNKNOWN)] += int(self.counts[size:].sum())
+        return Lexicon(self.words[:size], counts)
 
     def coverage(self, vocabulary: Iterable[str]) -> float:
         """Fraction of the training part's words that a vocabulary contains."""
