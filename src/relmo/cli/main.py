@@ -15,6 +15,7 @@ import typer
 from rich.console import Console
 
 from relmo import __version__
+from relmo.cli.language import surprisal
 from relmo.cli.models import convert, embed, info, models, perplexity, pretrain
 from relmo.cli.search import index, search, serve
 from relmo.cli.shared import Stopped, interruptible, note, say_interrupted
@@ -39,6 +40,7 @@ COMMANDS: dict[str, dict[Callable[..., None], str]] = {
         convert: "relmo convert relmo-en-small official --to hdf5",
         pretrain: "relmo pretrain --recipe small --data 'text/*.txt' --output runs/mine",
         perplexity: "relmo perplexity held_out.txt --model runs/mine/model",
+        surprisal: 'echo "The horse raced past the barn fell." | relmo surprisal -',
     },
     "Tasks": {
         train: "relmo train ner --data conll2003 --output runs/ner",

@@ -137,6 +137,12 @@ def check_output(path: Path) -> WriteVectors:
         MissingExtra: The format needs a package that is not installed.
     """
     found = find_format(path)
+    check_place(path)
+    return found
+
+
+def check_place(path: Path) -> None:
+    """Raise ConfigError if no file can be written there: a folder, a pipe, or no such folder."""
     path = Path(os.path.realpath(path))
     if path.is_dir():
         raise ConfigError(f"{path} is a folder; give a file name")
@@ -144,4 +150,3 @@ def check_output(path: Path) -> WriteVectors:
         raise ConfigError(f"{path} is a pipe or a device; give the name of a file")
     if not path.parent.is_dir():
         raise ConfigError(f"{path.parent} is not a folder; create it, or choose another output")
-    return found
