@@ -29,6 +29,7 @@ from relmo.kernels.cpu_products import Precision
 from relmo.kernels.full_softmax import FullSoftmax
 from relmo.kernels.packing import pack
 from relmo.nn.lm_head import LmHead, log_uniform
+from relmo.progress import working
 from relmo.runtime.runtime import Runtime
 from relmo.scorer import Perplexity, Scorer, ScoreStart, TokenIds, WordSizes
 from relmo.surprisal import (
@@ -55,6 +56,8 @@ SCORED_TOKENS = 4096
 """Padded tokens of sentences scored at once."""
 WINDOW_TOKENS = 100_000
 """Tokens of a stream of documents that are scored together."""
+MANY_SENTENCES = 2000
+"""More sentences than these show progress."""
 MANY_UNKNOWN = 0.05
 """Share of unknown words above which a perplexity misleads."""
 
@@ -116,6 +119,27 @@ class LanguageModel:
                 forward, backward = losses[:, : lengths[i] - 1, b]
                 found[i] = Score(-forward, -backward[::-1])
         return [found[i] for i in range(len(texts))]
+
+    def prefer(self, pairs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> NDArray[np.float64]:
+        """How much likelier the first sentence of each pair is than the second, (N, 2).
+
+        log p(first) - log p(second), forward and backward, in nats; 0 where they are the same.
+        What a pair shares is not scored: its beginning forward, its end backward.
+        """
+        checked = [[check_words(each, n) for each in pair] for n, pair in enumerate(pairs)]
+        texts, scorer = self._numbered([[sentence] for pair in checked for sentence in pair])
+        ends = [shared_ends(*texts[i : i + 2]) for i in range(0, len(texts), 2) for _ in range(2)]
+        found = np.zeros((len(texts), 2))
+        batches = plan_batches([len(text) for text in texts], SCORED_TOKENS)
+        many = len(texts) > MANY_SENTENCES
+        with working("sentences scored", len(texts), show=many) as work:
+            for batch in batches:
+                losses, counts = scorer.losses(
+                    [texts[i] for i in batch], self.bilm.start, [ends[i] for i in batch]
+                )
+                found[batch] = -(losses * counts).sum(1).T
+                work.advance(len(batch))
+        return found[::2] - found[1::2]
 
     def perplexity(
         self,
@@ -258,6 +282,16 @@ def _tokens(sentence: Sequence[Region]) -> list[str]:
 
 def _count_tokens(document: Sequence[Sequence[Region]]) -> int:
     return sum(len(region.tokens) for sentence in document for region in sentence)
+
+
+def shared_ends(one: TokenIds, other: TokenIds) -> tuple[int, int]:
+    """How many tokens two texts share at their beginning, and at their end."""
+    found = []
+    for a, b in ((one, other), (one[::-1], other[::-1])):
+        n = min(len(a), len(b))
+        differs = a[:n] != b[:n]
+        found.append(int(np.argmax(differs)) if differs.any() else n)
+    return found[0], found[1]
 
 
 def check_words(sentence: Sequence[str], number: int = 0) -> list[str]:

@@ -30,6 +30,8 @@ BATCH_TOKENS = 16 * 8192
 """Padded tokens of documents scored at once."""
 MAX_ROWS = {"cpu": 256, "cuda": 16_384}
 """Texts read side by side at most: more are no faster; a GPU kernel starts no more."""
+Alike = tuple[int, int]
+"""Tokens at the beginning and at the end of a text that another text shares with it."""
 CONTEXT_TOKENS = 16 * 1024
 """Tokens of contexts read at once."""
 WINDOW = 64
@@ -139,15 +141,24 @@ class Scorer:
 
     @torch.no_grad()
     def losses(
-        self, texts: Sequence[TokenIds], start: ScoreStart
+        self, texts: Sequence[TokenIds], start: ScoreStart, alike: Sequence[Alike] = ()
     ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         """-log p of each target, (2, T, B), in its direction's reading order, and which count.
 
         Targets that do not count are not scored: their loss is 0.
+
+        Args:
+            texts: what is scored.
+            start: state before each.
+            alike: of each text, how many tokens at its beginning and at its end do not count: those
+                at the beginning forward, those at the end backward.
         """
         batch = _Batch.of(texts)
         targets = batch.tokens[:, 1:]
         counts = batch.is_token[:, 1:] & targets_that_count(targets)
+        for b, ends in enumerate(alike):
+            for direction, tokens in enumerate(ends):
+                counts[direction, : max(tokens - 1, 0), b] = False
         found = np.zeros(targets.shape)
         for step, text, tops in self._read(batch, start):
             is_target = counts[:, step, text]  # (2, S)

@@ -15,6 +15,7 @@ from relmo.errors import ConfigError
 from relmo.files import make_folder
 from relmo.lab.probes.inputs import ProbeInputs, ProbeResult
 from relmo.lab.probes.intrinsic import probe_intrinsic
+from relmo.lab.probes.minimal_pairs import probe_minimal_pairs
 from relmo.lab.probes.pos import probe_pos
 from relmo.lab.probes.wic import probe_wic
 from relmo.lab.probes.wsd import probe_wsd
@@ -27,6 +28,7 @@ PROBES: dict[str, Callable[[ProbeInputs], ProbeResult]] = {
     "wsd": probe_wsd,
     "wic": probe_wic,
     "intrinsic": probe_intrinsic,
+    "blimp": probe_minimal_pairs,
 }
 SCORE = re.compile(r"(?P<part>.+?)_(?P<metric>accuracy|f1)_(?P<reading>.+)")
 MEASURE = re.compile(r"(?P<part>.+)_(?P<reading>layer_\d+)")
@@ -46,7 +48,7 @@ def run_probe(
     """Score a model by a probe: PART_METRIC_READING -> percent.
 
     Args:
-        name: pos, wsd, wic or intrinsic.
+        name: pos, wsd, wic, intrinsic or blimp.
         elmo: the model.
         data: folder with the probe's files.
         output: folder to write the record, run.json, to; by default none is written.
