@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from relmo.elmo import Elmo
 from relmo.errors import ConfigError, RelmoError, TextError
 from relmo.files import make_folder, write_json
-from relmo.scorer import ScoreStart
+from relmo.lm.scorer import ScoreStart
 from relmo.text.documents import read_documents
 from relmo.types import Vectors
 from relmo.weights.native import Native, read_config

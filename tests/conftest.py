@@ -3,10 +3,12 @@
 import signal
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 from relmo import CharCnnConfig, Elmo, ElmoConfig, LstmConfig
+from relmo.text.lexicon import Lexicon
 from tests.support.official import write_official
 
 torch.set_num_threads(1)  # tiny models: a second thread only waits, above all on a busy machine
@@ -40,6 +42,20 @@ def on_the_cpu():
 def tiny() -> Elmo:
     """A model of 24 cells and width 16 with random weights; tests do not change it."""
     return Elmo.untrained(tiny_config(), seed=1)
+
+
+@pytest.fixture(scope="session")
+def tiny_lm() -> Elmo:
+    """The same model with a softmax of random weights; tests do not change it."""
+    words = ["<S>", "</S>", "<UNK>", "the", ".", "Mira", "Sol", "sings", "sing", "runs", "bank"]
+    generator = torch.Generator().manual_seed(0)
+    head = {
+        "weight": torch.randn(len(words), 8, generator=generator),
+        "bias": torch.randn(len(words), generator=generator),
+    }
+    counts = np.arange(len(words), 0, -1)
+    bilm = Elmo.untrained(tiny_config(), seed=1).bilm
+    return Elmo(bilm, Lexicon(words, counts), lambda: head)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ FLOORS = (
     {"text", "kernels", "vectors"},
     {"nn"},
     {"runtime"},
-    {"weights", "language_model", "scorer", "surprisal"},
+    {"weights", "lm"},
     {"elmo"},
     {"elmo_layer", "train"},
     {"tasks", "search", "batch"},

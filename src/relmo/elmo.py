@@ -30,7 +30,6 @@ from torch import Tensor
 from relmo.config import ElmoConfig, Start, WordTableConfig, check_choice
 from relmo.errors import ConfigError, TextError
 from relmo.kernels.cpu_products import Precision
-from relmo.language_model import LanguageModel
 from relmo.layers import (
     LayerChoice,
     OneLayer,
@@ -40,6 +39,7 @@ from relmo.layers import (
     name_layers,
     sense_vectors,
 )
+from relmo.lm.language_model import LanguageModel
 from relmo.nn.bilm import BiLM, initialize
 from relmo.nn.lm_head import LmHead
 from relmo.progress import progress

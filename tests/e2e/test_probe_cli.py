@@ -4,21 +4,20 @@ import json
 
 import pytest
 
-from relmo import Elmo
 from relmo.train.run import read_record
-from tests.conftest import tiny_config
-from tests.support.toy_probes import WRITERS, write_wic
+from tests.support.toy_probes import WRITERS, write_pairs, write_wic
 
 LAYERS = ("layer_0", "layer_1", "layer_2")
 MEASURES = {
-    "wsd": "test_f1", "intrinsic": "self_similarity", "pos": "test_accuracy", "wic": "test_accuracy"
+    "wsd": "test_f1", "intrinsic": "self_similarity", "pos": "test_accuracy",
+    "wic": "test_accuracy", "blimp": "overall_accuracy",
 }  # fmt: skip
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory):
+def model(tmp_path_factory, tiny_lm):
     folder = tmp_path_factory.mktemp("model")
-    Elmo.untrained(tiny_config(), seed=1).save_pretrained(folder)
+    tiny_lm.save_pretrained(folder)
     return folder
 
 
@@ -28,7 +27,8 @@ def test_a_probe_reports_as_json_and_writes_its_record(run, model, tmp_path, nam
     found = run("probe", name, "--data", data, "--model", model, "--output", output, "--json")
     assert found.returncode == 0, found.stderr
     results = json.loads(found.stdout)
-    assert {f"{MEASURES[name]}_{reading}" for reading in LAYERS} <= results.keys()
+    readings = ("forward", "backward", "both") if name == "blimp" else LAYERS
+    assert {f"{MEASURES[name]}_{reading}" for reading in readings} <= results.keys()
     assert read_record(output / "run.json")["results"] == results
 
 
@@ -40,6 +40,13 @@ def test_a_person_sees_a_table_of_readings_and_parts(run, model, tmp_path):
     assert any("layer_1" in line and "100.00" in line for line in lines)
     assert any("static" in line and "50.00" in line for line in lines)
     assert b"\x1b" not in found.stdout
+
+
+def test_a_person_sees_phenomena_and_directions(run, model, tmp_path):
+    found = run("probe", "blimp", "--data", write_pairs(tmp_path / "data"), "--model", model)
+    lines = [line.split() for line in found.stdout.decode().splitlines()]
+    assert lines[1] == ["part", "forward", "backward", "both"]
+    assert [line[0] for line in lines[2:]] == ["overall", "agreement"]  # no single paradigm
 
 
 @pytest.mark.parametrize(

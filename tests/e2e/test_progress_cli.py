@@ -5,9 +5,8 @@ import signal
 
 import pytest
 
-from relmo import Elmo, progress
+from relmo import progress
 from relmo.tasks.run import train_task
-from tests.conftest import tiny_config
 from tests.support.toy_probes import WRITERS
 from tests.support.toy_runs import Runs, fill
 from tests.support.toy_tasks import TOYS, Rng, toy_recipe
@@ -16,10 +15,10 @@ CORPUS = "They play here .\nThe play was long .\n\nA play of words .\n"
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory):
+def place(tmp_path_factory, tiny_lm):
     """A folder with a model, a run, data for the probes, records and a text."""
     folder = tmp_path_factory.mktemp("place")
-    Elmo.untrained(tiny_config(), seed=1).save_pretrained(folder / "model")
+    tiny_lm.save_pretrained(folder / "model")
     TOYS["classify"].write(folder / "reviews.csv", 40, Rng(0))
     recipe = toy_recipe("classify", "training.steps=2")
     train_task("classify", recipe, folder / "reviews.csv", folder / "run", device="cpu")
@@ -46,6 +45,7 @@ WORKS = {
     "probe wsd": {"reading the annotated text", "sentences read", "words disambiguated"},
     "probe wic": {"sentences read", "sentences"},
     "probe intrinsic": {"sentences split", "sentences read", "layers measured"},
+    "probe blimp": {"probe blimp"},
     "neighbors": {"lines split into sentences", "sentences searched"},
     "bench": {"preparing", "warming up", "rounds timed"},
     "report": {"sections", "writing tables and figures"},
@@ -53,6 +53,7 @@ WORKS = {
     "predict": {"texts answered"},
     "convert": {"loading PyTorch"},
     "perplexity": {"documents split", "scoring the text"},
+    "surprisal": {"loading PyTorch"},
 }
 
 
@@ -67,7 +68,8 @@ def arguments(name, place, out):
         "evaluate": [place / "run", "--data", place / "reviews.csv"],
         "predict": [place / "run", place / "reviews.csv"],
         "convert": [place / "model", out, "--to", "hdf5"],
-        "perplexity": [place / "text.txt"],  # by the bundled model, which has a softmax
+        "perplexity": [place / "text.txt", *model],
+        "surprisal": [place / "text.txt", *model],
     }[command]]  # fmt: skip
 
 

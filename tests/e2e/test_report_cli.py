@@ -12,7 +12,7 @@ def test_report_writes_a_page_and_says_what_held(run, tmp_path):
     found = run("report", "--runs", runs.folder, "--output", tmp_path / "out", "--json")
     assert found.returncode == 0, found.stderr
     told = json.loads(found.stdout)
-    assert told["records"] == 18
+    assert told["records"] == 19
     assert told["output"] == str(tmp_path / "out" / "index.html")
     assert (tmp_path / "out" / "report.md").is_file()
 

@@ -1,5 +1,6 @@
 """Tiny data of each probe, made up here."""
 
+import json
 import random
 from pathlib import Path
 
@@ -90,4 +91,24 @@ def write_text(folder: Path) -> Path:
     return folder
 
 
-WRITERS = {"pos": write_pos, "wsd": write_wsd, "wic": write_wic, "intrinsic": write_text}
+def write_pairs(folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    first, second = ("Mira sings songs.", "Mira sing songs."), ("Sol runs.", "Sol run.")
+    pairs = {"agreement_1": first, "agreement_2": second}
+    for name, (good, bad) in pairs.items():
+        rows = [
+            {"sentence_good": f"{start}{good}", "sentence_bad": f"{start}{bad}", "UID": name,
+             "linguistics_term": "agreement"}
+            for start in ("", "Now ", "Then ")
+        ]  # fmt: skip
+        (folder / f"{name}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    return folder
+
+
+WRITERS = {
+    "pos": write_pos,
+    "wsd": write_wsd,
+    "wic": write_wic,
+    "intrinsic": write_text,
+    "blimp": write_pairs,
+}

@@ -105,6 +105,8 @@ def fill(runs: Runs) -> None:
     measures = "self_similarity", "intra_sentence", "explained_variance", "anisotropy"
     values = {f"{m}_layer_{n}": 0.9 - 0.1 * n for m in measures for n in range(3)}
     runs.other("intrinsic", "probe-intrinsic", values | {"anisotropy_layer_2": 0.1, "words": 12.0})
+    ways, parts = ("forward", "backward", "both"), ("overall", "binding", "paradigm/principle_A")
+    runs.other("pairs", "probe-blimp", {f"{p}_accuracy_{w}": 77.0 for p in parts for w in ways})
     tuned = {"snli_before": 60.0, "snli_after": 20.0, "snli_unknown_rate": 0.015}
     runs.other("tuned", "tuned-perplexity", tuned)
 

@@ -22,7 +22,7 @@ from relmo.progress import working
 
 if TYPE_CHECKING:
     from relmo.elmo import Elmo
-    from relmo.surprisal import Context, Region, WordSurprisal
+    from relmo.lm.surprisal import Context, Region, WordSurprisal
 
 MANY_UNKNOWN = 0.05
 """Share of unknown words above which they are mentioned."""
@@ -84,7 +84,7 @@ def surprisal(
         check_rows_output(output)
     with working("loading PyTorch"):
         from relmo.elmo import Elmo
-        from relmo.surprisal import WordSurprisal
+        from relmo.lm.surprisal import WordSurprisal
 
     with if_interrupted(NOTHING_WRITTEN):
         with working(f"loading {model}"):
@@ -113,7 +113,7 @@ def _documents(
     file: str, elmo: Elmo, *, tokenized: bool, regions: bool
 ) -> Iterator[list[list[Region]]]:
     """Documents as sentences of regions."""
-    from relmo.surprisal import split_regions
+    from relmo.lm.surprisal import split_regions
     from relmo.text.documents import read_documents, read_lines, split_documents
     from relmo.text.tokenize import WhitespaceTokenizer
 

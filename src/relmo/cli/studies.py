@@ -26,8 +26,8 @@ Name = Annotated[
     str,
     typer.Argument(
         metavar="PROBE",
-        help="pos (parts of speech), wsd (word senses), wic (words in context) or intrinsic (how "
-        "contextual each layer is).",
+        help="pos (parts of speech), wsd (word senses), wic (words in context), intrinsic (how "
+        "contextual each layer is) or blimp (grammar by minimal pairs).",
     ),
 ]
 Data = Annotated[Path, typer.Option(help="Folder with the probe's data.")]
@@ -71,7 +71,7 @@ def probe(
         say(results, as_json=True)
     else:
         typer.echo(f"{name}, {elmo.config.name}: {MEASURED.get(name, 'accuracy in percent')}")
-        Console().print(score_table(results))
+        Console().print(score_table(results, by_part=name == "blimp"))
 
 
 Word = Annotated[str, typer.Argument(metavar="WORD", help="A word of the sentence.")]

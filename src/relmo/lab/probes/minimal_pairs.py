@@ -22,7 +22,9 @@ from relmo.lab.probes.inputs import ProbeInputs, ProbeResult, find_files
 from relmo.tasks.data_files import numbered_lines
 
 DIRECTIONS = ("forward", "backward", "both")
-OVERALL = "overall"
+OVERALL, PARADIGM = "overall", "paradigm/"
+SAME = {"s-selection": "argument_structure"}
+"""Phenomena that BLiMP's tables count with another."""
 
 
 class MinimalPair(NamedTuple):
@@ -67,7 +69,7 @@ def accuracies(pairs: Sequence[MinimalPair], gains: NDArray[np.float64]) -> dict
     parts: dict[str, list[NDArray[np.float64]]] = {OVERALL: list(right.values())}
     for name, values in right.items():
         parts.setdefault(terms[name], []).append(values)
-    parts |= {f"paradigm/{name}": [values] for name, values in right.items()}
+    parts |= {f"{PARADIGM}{name}": [values] for name, values in right.items()}
     return {
         f"{part}_accuracy_{direction}": round(float(value), 4)
         for part, found in parts.items()
@@ -98,4 +100,5 @@ def _parse_pair(path: Path, number: int, values: object, name: str) -> MinimalPa
         raise DataError(path, number, f"expected an object with the strings {' and '.join(keys)}")
     paradigm = str(values.get("UID") or name)
     phenomenon = str(values.get("linguistics_term") or paradigm)
+    phenomenon = SAME.get(phenomenon, phenomenon)
     return MinimalPair(values[keys[0]], values[keys[1]], paradigm, phenomenon)

@@ -15,7 +15,7 @@ from relmo.errors import ConfigError
 from relmo.files import make_folder
 from relmo.lab.probes.inputs import ProbeInputs, ProbeResult
 from relmo.lab.probes.intrinsic import probe_intrinsic
-from relmo.lab.probes.minimal_pairs import probe_minimal_pairs
+from relmo.lab.probes.minimal_pairs import PARADIGM, probe_minimal_pairs
 from relmo.lab.probes.pos import probe_pos
 from relmo.lab.probes.wic import probe_wic
 from relmo.lab.probes.wsd import probe_wsd
@@ -97,19 +97,27 @@ def check_probe(
         Run(output).check_start(resume=False)
 
 
-def score_table(results: Mapping[str, float]) -> Table:
-    """One row per reading, one column per part or measure."""
+def score_table(results: Mapping[str, float], *, by_part: bool = False) -> Table:
+    """One row per reading, one column per part or measure; or the other way round.
+
+    Scores of single paradigms are left out: there are dozens.
+    """
     cells: dict[str, dict[str, float]] = {}
-    parts: dict[str, None] = {}  # an ordered set
+    columns: dict[str, None] = {}  # an ordered set
     for name, value in results.items():
         found = SCORE.fullmatch(name) or MEASURE.fullmatch(name)
         assert found is not None, name
-        parts[found["part"]] = None
-        cells.setdefault(found["reading"], {})[found["part"]] = value
+        row, column = found["reading"], found["part"]
+        if column.startswith(PARADIGM):
+            continue
+        row, column = (column, row) if by_part else (row, column)
+        columns[column] = None
+        cells.setdefault(row, {})[column] = value
     table = Table(box=None, pad_edge=False)
-    table.add_column("reading", no_wrap=True)
-    for part in parts:
-        table.add_column(part, justify="right", no_wrap=True)
-    for reading, row in cells.items():
-        table.add_row(reading, *(f"{row[part]:.2f}" if part in row else "" for part in parts))
+    table.add_column("part" if by_part else "reading", no_wrap=True)
+    for column in columns:
+        table.add_column(column, justify="right", no_wrap=True)
+    for row, values in cells.items():
+        shown = (f"{values[column]:.2f}" if column in values else "" for column in columns)
+        table.add_row(row.replace("_", " ") if by_part else row, *shown)
     return table

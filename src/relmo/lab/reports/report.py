@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 from relmo.errors import ConfigError
 from relmo.files import make_folder, replacing
-from relmo.lab.reports import efficiency, layers, page, probes, tasks
+from relmo.lab.reports import efficiency, grammar, layers, page, probes, tasks
 from relmo.lab.reports.groups import Records
 from relmo.lab.reports.plots import standalone
 from relmo.lab.reports.records import TEXTS, RunFile
@@ -33,10 +33,12 @@ SECTIONS: tuple[Callable[[Records], page.Section], ...] = (
     probes.table_4,
     *(partial(probes.scores_by_layer, name=name) for name in ("senses", "tags", "wic")),
     probes.intrinsic,
+    grammar.minimal_pairs,
     probes.table_7,
 )
 OTHER_TASKS = (
-    "probe-wsd", "probe-pos", "probe-wic", "neighbors", "probe-intrinsic", "tuned-perplexity",
+    "probe-wsd", "probe-pos", "probe-wic", "neighbors", "probe-intrinsic", "probe-blimp",
+    "tuned-perplexity",
 )  # fmt: skip
 """What sections show besides runs of tasks."""
 

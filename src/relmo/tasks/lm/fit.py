@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 from relmo.config import CharCnnConfig, ElmoConfig
 from relmo.errors import ConfigError
 from relmo.kernels.full_softmax import ROWS, WORDS
+from relmo.lm.scorer import BATCH_TOKENS, MAX_ROWS, WINDOW
 from relmo.progress import tell
 from relmo.runtime.host import available_memory
-from relmo.scorer import BATCH_TOKENS, MAX_ROWS, WINDOW
 from relmo.tasks.lm.settings import LmSettings, PretrainRecipe, Sizes
 from relmo.tasks.lm.task import can_keep_vocabulary
 from relmo.tasks.lm.token_cache import TokenCache

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from relmo.language_model import warn_of_unknown
+from relmo.lm.language_model import warn_of_unknown
 from relmo.progress import working
 from relmo.tasks.lm.fit import fit_recipe
 from relmo.tasks.lm.settings import PretrainRecipe

@@ -16,12 +16,12 @@ from relmo.config import CharCnnConfig, ElmoConfig, Start
 from relmo.errors import ConfigError
 from relmo.kernels.device import has_triton
 from relmo.kernels.full_softmax import FullSoftmax
+from relmo.lm.scorer import Scorer, WordSizes
 from relmo.nn import lm_head
 from relmo.nn.bilm import BiLM, initialize, map_state, zero_state
 from relmo.nn.lm_head import LmHead, Sampler
 from relmo.nn.token_layers import CharCnn
 from relmo.runtime.runtime import FastBiLM
-from relmo.scorer import Scorer, WordSizes
 from relmo.tasks.lm.data import LmBatches, Speller
 from relmo.tasks.lm.model import LmModel
 from relmo.tasks.lm.settings import LmSettings

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from relmo.errors import ConfigError
-from relmo.scorer import targets_that_count
+from relmo.lm.scorer import targets_that_count
 from relmo.tasks.lm.token_cache import CorpusPart
 
 

@@ -13,12 +13,12 @@ each_probe = pytest.mark.parametrize("name", PROBES)
 
 
 @each_probe
-def test_a_record_holds_what_the_scores_were_made_from_and_is_sealed(name, tiny, tmp_path):
+def test_a_record_holds_what_the_scores_were_made_from_and_is_sealed(name, tiny_lm, tmp_path):
     data, output = WRITERS[name](tmp_path / "data"), tmp_path / "runs" / "one"
-    results = run_probe(name, tiny, data, output=output, seed=3)
+    results = run_probe(name, tiny_lm, data, output=output, seed=3)
     record = read_record(output / "run.json")
     assert record["task"] == f"probe-{name}"
-    assert record["elmo"] == {"name": "tiny", "fingerprint": tiny.fingerprint()}
+    assert record["elmo"] == {"name": "tiny", "fingerprint": tiny_lm.fingerprint()}
     assert record["results"] == results
     assert record["seed"] == 3
     assert all(len(file["sha256"]) == 64 for file in record["data"]["files"].values())
@@ -31,11 +31,11 @@ def test_a_record_holds_what_the_scores_were_made_from_and_is_sealed(name, tiny,
 
 
 @each_probe
-def test_the_same_call_gives_the_same_scores_with_a_cache_and_without(name, tiny, tmp_path):
+def test_the_same_call_gives_the_same_scores_with_a_cache_and_without(name, tiny_lm, tmp_path):
     data, cache = WRITERS[name](tmp_path / "data"), tmp_path / "cache"
-    first = run_probe(name, tiny, data)
-    assert run_probe(name, tiny, data, cache=cache) == first
-    assert run_probe(name, tiny, data, cache=cache) == first
+    first = run_probe(name, tiny_lm, data)
+    assert run_probe(name, tiny_lm, data, cache=cache) == first
+    assert run_probe(name, tiny_lm, data, cache=cache) == first
     assert json.loads(json.dumps(first)) == first
 
 

@@ -44,14 +44,14 @@ def test_a_collection_is_read_as_run_folders_are(full, tmp_path):
     assert [(run.name, run.record) for run in found] == [
         (run.name, run.record) for run in read_runs(full.folder)
     ]
-    assert sorted(run.line for run in found) == list(range(1, 19))
+    assert sorted(run.line for run in found) == list(range(1, 20))
     assert {run.path.name for run in found} == {"toys.jsonl"}
 
 
 def test_a_run_that_is_also_in_a_collection_counts_once(full, tmp_path):
     collect(full.folder, full.folder / "toys.jsonl")
     found = read_runs(full.folder)
-    assert len(found) == 18
+    assert len(found) == 19
     assert {run.line for run in found if run.name < "toys"} == {0}
 
 

@@ -144,7 +144,7 @@ def test_the_same_records_give_the_same_bytes_and_old_pictures_go(made, full):
     report.write_text(report.read_text() + "\n![An old picture](mix-old.svg)\n")
     found = write_report(full.folder, made)
     assert {path.name: path.read_bytes() for path in made.iterdir()} == before
-    assert found["records"] == 18
+    assert found["records"] == 19
     assert 0 < found["findings_that_hold"] < found["findings"]
     assert 0 < found["others_that_hold"] < found["others"]
 
@@ -222,7 +222,7 @@ def test_a_number_from_a_collection_links_to_its_line(full, tmp_path):
     text = files_of(full.folder, tmp_path / "out")["report.md"]
     collect(full.folder, tmp_path / "records" / "toys.jsonl")
     (tmp_path / "records" / "report.toml").write_text(STUDY)
-    assert len(Records.read(tmp_path / "records").runs) == 18
+    assert len(Records.read(tmp_path / "records").runs) == 19
     found = files_of(tmp_path / "records", tmp_path / "out")["report.md"]
     assert re.search(r"\*\*\[90\.50\]\(\.\./records/toys\.jsonl#L\d+\)\*\*", found)
     strip = re.compile(r"\(\.\./[^)]*\)")

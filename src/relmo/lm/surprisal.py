@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from relmo.errors import ConfigError
+from relmo.lm.scorer import Scorer, TokenIds, WordSizes, sentences_of
 from relmo.progress import working
-from relmo.scorer import Scorer, TokenIds, WordSizes, sentences_of
 from relmo.text.batches import plan_batches
 from relmo.text.tokenize import Sentence, Tokenizer, WhitespaceTokenizer, tokenized
 

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from relmo import Elmo, scorer
+from relmo import Elmo
 from relmo.errors import ConfigError, TextError, TextWarning
+from relmo.lm import scorer
 from relmo.nn.bilm import BiLM, initialize
 from relmo.text.lexicon import Lexicon
 from tests.conftest import tiny_config

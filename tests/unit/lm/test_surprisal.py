@@ -6,8 +6,8 @@ import torch
 
 from relmo import Elmo
 from relmo.errors import ConfigError, TextError
+from relmo.lm.surprisal import Region
 from relmo.nn.bilm import BiLM, initialize
-from relmo.surprisal import Region
 from relmo.text.lexicon import Lexicon
 from tests.conftest import tiny_config
 
@@ -137,8 +137,8 @@ def test_batches_and_streams_do_not_change_a_number(elmo, monkeypatch):
     many = [[SENTENCES[i % 3] for i in range(n)] for n in (4, 1, 7)]
     texts = [[[Region(w, [w]) for w in words] for words in document] for document in many]
     found = list(elmo.lm.surprisal_stream(texts))
-    monkeypatch.setattr("relmo.language_model.WINDOW_TOKENS", 5)
-    monkeypatch.setattr("relmo.surprisal.READ_TOKENS", {"cpu": 8})
+    monkeypatch.setattr("relmo.lm.language_model.WINDOW_TOKENS", 5)
+    monkeypatch.setattr("relmo.lm.surprisal.READ_TOKENS", {"cpu": 8})
     again = list(elmo.lm.surprisal_stream(texts))
     assert [row.sentence_id for d in again for s in d for row in s] == [
         row.sentence_id for d in found for s in d for row in s

@@ -28,11 +28,8 @@ from relmo.errors import ConfigError, TextError
 from relmo.kernels.cpu_products import Precision
 from relmo.kernels.full_softmax import FullSoftmax
 from relmo.kernels.packing import pack
-from relmo.nn.lm_head import LmHead, log_uniform
-from relmo.progress import working
-from relmo.runtime.runtime import Runtime
-from relmo.scorer import Perplexity, Scorer, ScoreStart, TokenIds, WordSizes
-from relmo.surprisal import (
+from relmo.lm.scorer import Perplexity, Scorer, ScoreStart, TokenIds, WordSizes
+from relmo.lm.surprisal import (
     Context,
     Region,
     WordSurprisal,
@@ -40,6 +37,9 @@ from relmo.surprisal import (
     split_regions,
     surprisal_rows,
 )
+from relmo.nn.lm_head import LmHead, log_uniform
+from relmo.progress import working
+from relmo.runtime.runtime import Runtime
 from relmo.text.batches import in_windows, plan_batches
 from relmo.text.characters import BEGIN_SENTENCE, END_SENTENCE
 from relmo.text.lexicon import SPECIAL, UNKNOWN, Lexicon

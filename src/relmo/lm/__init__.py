@@ -1,0 +1,1 @@
+"""The two language models with their softmax: scores, surprisal, substitutes, perplexity."""
