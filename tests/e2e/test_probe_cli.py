@@ -4,13 +4,14 @@ import json
 
 import pytest
 
+from relmo.lab.probes.run import BY_PART
 from relmo.train.run import read_record
 from tests.support.toy_probes import WRITERS, write_pairs, write_wic
 
 LAYERS = ("layer_0", "layer_1", "layer_2")
 MEASURES = {
     "wsd": "test_f1", "intrinsic": "self_similarity", "pos": "test_accuracy",
-    "wic": "test_accuracy", "blimp": "overall_accuracy",
+    "wic": "test_accuracy", "blimp": "overall_accuracy", "acceptability": "dev_mcc",
 }  # fmt: skip
 
 
@@ -27,7 +28,7 @@ def test_a_probe_reports_as_json_and_writes_its_record(run, model, tmp_path, nam
     found = run("probe", name, "--data", data, "--model", model, "--output", output, "--json")
     assert found.returncode == 0, found.stderr
     results = json.loads(found.stdout)
-    readings = ("forward", "backward", "both") if name == "blimp" else LAYERS
+    readings = ("forward", "backward", "both") if name in BY_PART else LAYERS
     assert {f"{MEASURES[name]}_{reading}" for reading in readings} <= results.keys()
     assert read_record(output / "run.json")["results"] == results
 

@@ -105,10 +105,19 @@ def write_pairs(folder: Path) -> Path:
     return folder
 
 
+def write_judged(folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = ["x\t1\t\tMira sings.", "x\t0\t*\tMira sing.", "x\t1\t\tSol runs.", "x\t0\t*\trun Sol."]
+    for part in ("train", "dev"):
+        (folder / f"{part}.tsv").write_text("".join(f"{row}\n" for row in rows * 3))
+    return folder
+
+
 WRITERS = {
     "pos": write_pos,
     "wsd": write_wsd,
     "wic": write_wic,
     "intrinsic": write_text,
     "blimp": write_pairs,
+    "acceptability": write_judged,
 }

@@ -27,7 +27,8 @@ Name = Annotated[
     typer.Argument(
         metavar="PROBE",
         help="pos (parts of speech), wsd (word senses), wic (words in context), intrinsic (how "
-        "contextual each layer is) or blimp (grammar by minimal pairs).",
+        "contextual each layer is), blimp (grammar by minimal pairs) or acceptability (by a "
+        "threshold).",
     ),
 ]
 Data = Annotated[Path, typer.Option(help="Folder with the probe's data.")]
@@ -58,7 +59,7 @@ def probe(
     """Measure what each layer of a model encodes, with as little training as possible."""
     with working("loading PyTorch"):
         from relmo.elmo import Elmo
-        from relmo.lab.probes.run import MEASURED, check_probe, run_probe, score_table
+        from relmo.lab.probes.run import BY_PART, MEASURED, check_probe, run_probe, score_table
 
     check_probe(name, data, output, vectors, cache, seed)
     kept = "" if cache is None else f"; layers of parts read to their end are kept in {cache}"
@@ -71,7 +72,7 @@ def probe(
         say(results, as_json=True)
     else:
         typer.echo(f"{name}, {elmo.config.name}: {MEASURED.get(name, 'accuracy in percent')}")
-        Console().print(score_table(results, by_part=name == "blimp"))
+        Console().print(score_table(results, by_part=name in BY_PART))
 
 
 Word = Annotated[str, typer.Argument(metavar="WORD", help="A word of the sentence.")]

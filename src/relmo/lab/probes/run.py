@@ -13,6 +13,7 @@ from rich.table import Table
 from relmo.elmo import Elmo
 from relmo.errors import ConfigError
 from relmo.files import make_folder
+from relmo.lab.probes.acceptability import probe_acceptability
 from relmo.lab.probes.inputs import ProbeInputs, ProbeResult
 from relmo.lab.probes.intrinsic import probe_intrinsic
 from relmo.lab.probes.minimal_pairs import PARADIGM, probe_minimal_pairs
@@ -29,10 +30,17 @@ PROBES: dict[str, Callable[[ProbeInputs], ProbeResult]] = {
     "wic": probe_wic,
     "intrinsic": probe_intrinsic,
     "blimp": probe_minimal_pairs,
+    "acceptability": probe_acceptability,
 }
-SCORE = re.compile(r"(?P<part>.+?)_(?P<metric>accuracy|f1)_(?P<reading>.+)")
+SCORE = re.compile(r"(?P<part>.+?)_(?P<metric>accuracy|f1|mcc)_(?P<reading>.+)")
 MEASURE = re.compile(r"(?P<part>.+)_(?P<reading>layer_\d+)")
-MEASURED = {"wsd": "F1 in percent", "intrinsic": "cosines and explained variance"}
+BY_PART = ("blimp", "acceptability")
+"""Probes whose table has a row per part: their readings are few."""
+MEASURED = {
+    "acceptability": "accuracy and Matthews' correlation in percent",
+    "wsd": "F1 in percent",
+    "intrinsic": "cosines and explained variance",
+}
 
 
 def run_probe(
@@ -48,7 +56,7 @@ def run_probe(
     """Score a model by a probe: PART_METRIC_READING -> percent.
 
     Args:
-        name: pos, wsd, wic, intrinsic or blimp.
+        name: pos, wsd, wic, intrinsic, blimp or acceptability.
         elmo: the model.
         data: folder with the probe's files.
         output: folder to write the record, run.json, to; by default none is written.
@@ -108,6 +116,8 @@ def score_table(results: Mapping[str, float], *, by_part: bool = False) -> Table
         found = SCORE.fullmatch(name) or MEASURE.fullmatch(name)
         assert found is not None, name
         row, column = found["reading"], found["part"]
+        if found.groupdict().get("metric") == "mcc":
+            column = f"{column}, Matthews"
         if column.startswith(PARADIGM):
             continue
         row, column = (column, row) if by_part else (row, column)

@@ -22,7 +22,7 @@ def test_a_record_holds_what_the_scores_were_made_from_and_is_sealed(name, tiny_
     assert record["results"] == results
     assert record["seed"] == 3
     assert all(len(file["sha256"]) == 64 for file in record["data"]["files"].values())
-    assert all(0 <= value <= 100 for value in results.values())
+    assert all(0 <= value <= 100 for n, value in results.items() if "_mcc_" not in n)
     assert {"seconds", "settings", "versions", "hardware", "precision"} <= record.keys()
     text = (output / "run.json").read_text()
     (output / "run.json").write_text(text.replace('"seed": 3', '"seed": 4'))
