@@ -32,8 +32,8 @@ from relmo.progress import progress
 from relmo.runtime.runtime import FastBiLM, Runtime
 from relmo.text.batches import plan_batches
 from relmo.text.characters import BEGIN_SENTENCE, END_SENTENCE
-from relmo.text.lexicon import UNKNOWN, Lexicon
-from relmo.text.tokenize import check_sentences, warn_caller
+from relmo.text.lexicon import SPECIAL, UNKNOWN, Lexicon
+from relmo.text.tokenize import check_sentences, checked_words, how_to_list, warn_caller
 from relmo.types import BiLmState
 
 ScoreStart = Literal["carried", "stored", "zero"]
@@ -100,9 +100,13 @@ class LanguageModel:
         self.bilm = runtime.bilm
 
     def score(self, sentences: Sequence[Sequence[str]]) -> list[Score]:
-        """Log-probabilities of each sentence's words, from the model's start state."""
+        """Log-probabilities of each sentence's words, from the model's start state.
+
+        A boundary marker among the words is scored as an unknown word.
+        """
         check_sentences(sentences)
-        texts, scorer = self._numbered([[sentence] for sentence in self.lexicon.watch(sentences)])
+        checked = (check_words(sentence, number) for number, sentence in enumerate(sentences))
+        texts, scorer = self._numbered([[sentence] for sentence in self.lexicon.watch(checked)])
         found: dict[int, Score] = {}
         lengths = [len(text) for text in texts]
         for batch in plan_batches(lengths, SCORED_TOKENS):
@@ -130,6 +134,8 @@ class LanguageModel:
                 default the words' letters and one more per word, as if one space followed each.
         """
         check_choice("start", start, get_args(ScoreStart))
+        if characters is not None and characters < 1:
+            raise ConfigError(f"characters must be an integer ≥ 1, got {characters}")
         documents = _checked(documents)
         if start == "stored" and not self.bilm.config.has_start_state:
             raise ConfigError("this model has no stored start state; choose 'zero' or 'carried'")
@@ -150,7 +156,7 @@ class LanguageModel:
         log p(word | left) + log p(word | right) - log p(word): what both sides say together, where
         the last, by the word's rank, keeps words that are merely frequent from being counted twice.
         """
-        check_words(sentence)
+        sentence = check_words(sentence)
         self.lexicon.check_script(sentence)
         if k < 1:
             raise ConfigError(f"k must be an integer ≥ 1, got {k}")
@@ -163,7 +169,7 @@ class LanguageModel:
         before, after = bounded[: position + 1], bounded[position + 2 :][::-1]
         scores = self._next_word(before, 0) + self._next_word(after, 1)  # (V,)
         scores -= torch.from_numpy(np.log(log_uniform(len(scores)))).to(scores)
-        for special in (BEGIN_SENTENCE, END_SENTENCE, UNKNOWN):
+        for special in SPECIAL:
             scores[int(self.lexicon.rows([special])[0])] = float("-inf")
         best = scores.topk(min(k, len(scores) - 3))
         rows = best.indices.tolist()
@@ -182,16 +188,16 @@ class LanguageModel:
         self, documents: Iterable[Sequence[Sequence[str]]]
     ) -> tuple[list[TokenIds], Scorer]:
         """Documents as ids of their own distinct words, and a scorer of these ids."""
-        id_of = {BEGIN_SENTENCE: 0, END_SENTENCE: 1, UNKNOWN: 2}
+        id_of: dict[str, int] = {}  # not of the boundaries, which are 0 and 1
         texts = []
         for document in documents:
             ids: list[int] = []
             for sentence in document:
-                check_words(sentence)
-                ids += [0, *(id_of.setdefault(word, len(id_of)) for word in sentence), 1]
+                ids += [0, *(id_of.setdefault(word, 2 + len(id_of)) for word in sentence), 1]
             texts.append(np.array(ids, dtype=np.int64))
-        words = list(id_of)
-        rows = self.lexicon.rows(words)
+        words = [BEGIN_SENTENCE, END_SENTENCE, *id_of]
+        known = (UNKNOWN if word in SPECIAL else word for word in id_of)
+        rows = self.lexicon.rows([BEGIN_SENTENCE, END_SENTENCE, *known])
         scorer = Scorer(
             self.runtime.fast,
             self.head,
@@ -203,12 +209,10 @@ class LanguageModel:
 
     def _scored(self, document: Sequence[Sequence[str]]) -> list[Sequence[str]]:
         """A document as the tokenized corpus of a training run holds it."""
-        sentences: list[Sequence[str]] = []
-        for sentence in self.lexicon.watch(document):
-            check_words(sentence)
-            if words := [word for word in sentence if word not in (BEGIN_SENTENCE, END_SENTENCE)]:
-                sentences.append(words)
-        return sentences
+        boundaries = (BEGIN_SENTENCE, END_SENTENCE)
+        checked = (check_words(sentence, number) for number, sentence in enumerate(document))
+        kept = ([w for w in words if w not in boundaries] for words in self.lexicon.watch(checked))
+        return [words for words in kept if words]
 
 
 class WordSizes:
@@ -359,25 +363,31 @@ def sentences_of(document: TokenIds) -> Iterator[TokenIds]:
         yield document[first:past]
 
 
-def check_words(sentence: Sequence[str]) -> None:
-    """Raise TextError for a string instead of its words: it would be read letter by letter."""
+def check_words(sentence: Sequence[str], number: int = 0) -> list[str]:
+    """The words of a sentence; TextError for a string, which would be read letter by letter."""
     if isinstance(sentence, str):
         raise TextError(f"expected a list of words, got the string {sentence[:40]!r}; split it")
+    return checked_words(sentence, number)
 
 
 def _checked(
     documents: Iterable[Sequence[Sequence[str]]],
 ) -> Iterator[Sequence[Sequence[str]]]:
-    """The documents; TextError for a string in place of a list, as far up as it stands."""
+    """The documents; TextError for what is no list, as far up as it stands."""
     shape = "expected a list of documents, each a list of sentences, each a list of words"
     advice = "split text into these with elmo.sentences: lm.perplexity([elmo.sentences([text])])"
     if isinstance(documents, str):
         raise TextError(f"{shape}, got the string {documents[:40]!r}; {advice}")
-    for document in documents:
-        words = document if isinstance(document, str) else next(iter(document), None)
+    if (how := how_to_list(documents)) is not None:
+        raise TextError(f"{shape}, got {type(documents).__name__}; {how}")
+    for number, document in enumerate(documents):
+        if not isinstance(document, str) and (how := how_to_list(document)) is not None:
+            raise TextError(f"{shape}; document {number} is a {type(document).__name__}; {how}")
+        sentences = list(document)
+        words = document if isinstance(document, str) else next(iter(sentences), None)
         if isinstance(words, str):
             raise TextError(f"{shape}, got the string {words[:40]!r} in place of a list; {advice}")
-        yield document
+        yield sentences
 
 
 def targets_that_count(targets: TokenIds) -> NDArray[np.bool_]:

@@ -106,6 +106,33 @@ def test_a_string_in_the_place_of_words_is_refused(elmo):
             call()
 
 
+@pytest.mark.parametrize("wrong", [None, float("nan"), 7, {"the": 1}, b"the", {"the"}])
+def test_what_is_no_text_is_refused_at_every_depth(elmo, wrong):
+    for call in (
+        lambda: elmo.lm.score(wrong),
+        lambda: elmo.lm.score([["the"], wrong]),
+        lambda: elmo.lm.score([["the", wrong]]),
+        lambda: elmo.lm.perplexity(wrong),
+        lambda: elmo.lm.perplexity([wrong]),
+        lambda: elmo.lm.perplexity([[["the"], wrong]]),
+        lambda: elmo.lm.perplexity([[["the", wrong]]]),
+        lambda: elmo.lm.substitutes(wrong, 0),
+        lambda: elmo.lm.substitutes(["the", wrong], 0),
+    ):
+        with pytest.raises(TextError, match="expected a|a sentence is a string or a list"):
+            call()
+
+
+@pytest.mark.parametrize("marker", ["<S>", "</S>"])
+def test_a_boundary_among_the_words_is_scored_as_an_unknown_word(elmo, marker):
+    layers, _ = elmo.runtime.layers([["the", marker, "sat"]])
+    top, row = layers.values[-1, 0], int(elmo.lexicon.rows(["<UNK>"])[0])
+    [score] = elmo.lm.score([["the", marker, "sat"]])
+    ahead, behind = log_softmax(elmo, top[1, :P]), log_softmax(elmo, top[3, P:])
+    assert score.forward[1] == pytest.approx(ahead[row].item(), abs=1e-5)
+    assert score.backward[2] == pytest.approx(behind[row].item(), abs=1e-5)
+
+
 # ── perplexity ──────────────────────────────────────────────────────────────────────────────
 
 
@@ -232,6 +259,17 @@ def test_empty_sentences_and_boundaries_in_the_text_are_not_scored(elmo):
     wanted = elmo.lm.perplexity([[["the", "bank"], ["we"]]])
     odd = [[[], ["the", "<S>", "bank"], ["</S>"], ["we", "</S>"]], [], [[]]]
     assert elmo.lm.perplexity(odd) == wanted
+
+
+def test_documents_may_be_generators(elmo):
+    lazy = ((sentence for sentence in document) for document in DOCUMENTS)
+    assert elmo.lm.perplexity(lazy) == elmo.lm.perplexity(DOCUMENTS)
+
+
+@pytest.mark.parametrize("characters", [0, -5])
+def test_text_of_no_characters_is_refused(elmo, characters):
+    with pytest.raises(ConfigError, match=f"characters must be an integer ≥ 1, got {characters}"):
+        elmo.lm.perplexity(DOCUMENTS, characters=characters)
 
 
 @pytest.mark.parametrize("documents", [[], [[]], [[[]]], [[["<S>"]]]])

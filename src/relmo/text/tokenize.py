@@ -164,6 +164,11 @@ def words_of(sentence: Sentence, number: int, tokenizer: Tokenizer) -> list[str]
     """The words of one sentence, checked; error messages and warnings call it `number`."""
     if isinstance(sentence, str):
         return [token.text for token in tokenizer.tokens(sentence)]
+    return checked_words(sentence, number)
+
+
+def checked_words(sentence: Iterable[str], number: int) -> list[str]:
+    """The words of a token list; TextError if it is none, or holds what is no string."""
     if how_to_list(sentence) is not None:
         advice = "; drop missing values, or replace them by ''" if is_missing(sentence) else ""
         raise TextError(
