@@ -290,7 +290,8 @@ class Elmo:
             sentences: token lists, or strings: one sequence each.
             layers: "all" gives (L + 1, T, D) per sentence; "mean", "top", "bottom" (the mean of
                 layers 0 and 1) or a layer number give (T, D).
-            dtype: of the vectors; "float16" halves memory and GPU-to-host traffic.
+            dtype: of the vectors; "float16" halves memory and GPU-to-host traffic, and is refused
+                where a value is beyond its range, ±65,504.
             batch_tokens: padded tokens per batch; by default what suits the device.
             show_progress_bar: on standard error.
         """

@@ -244,7 +244,13 @@ def begin_unpacking(
     lengths = [len(sentence) for sentence in sentences]
 
     def copies(array: NDArray[np.generic], rows: Iterable[int]) -> list[AnyVectors]:
-        return [array[..., b, 1 : lengths[b] + 1, :].copy() for b in rows]
+        found = [array[..., b, 1 : lengths[b] + 1, :].copy() for b in rows]
+        if dtype == "float16" and any(np.isinf(each).any() for each in found):
+            raise ConfigError(
+                "the model gives values beyond ±65,504, the range of float16; ask for float32, or "
+                "check whether the model is damaged"
+            )
+        return found
 
     if values.is_cuda:  # a GPU makes vectors faster than one thread copies them
         return lambda: in_threads(partial(copies, wait()), len(lengths))

@@ -13,6 +13,7 @@ from relmo.errors import ConfigError
 from relmo.kernels.cpu_products import has_bfloat16
 from relmo.nn.bilm import map_state, read_sentences
 from relmo.runtime.engines import CpuEngine
+from relmo.runtime.runtime import unpack_layers
 from tests.conftest import tiny_config
 
 PRECISIONS = ("float32", "bfloat16", "int8")
@@ -198,3 +199,13 @@ def test_a_model_of_another_dtype_goes_the_plain_way():
     elmo.bilm.double()
     for one, two in zip(elmo.embed(TEXT), wanted, strict=True):
         np.testing.assert_allclose(one, two, atol=1e-5)
+
+
+def test_values_beyond_float16_are_refused_and_not_infinite():
+    values = torch.zeros(3, 1, 4, 2)
+    values[:, :, 0] = 1e6  # the boundary, which nobody gets
+    assert not np.isinf(unpack_layers(values, [["a", "b"]], "float16")[0]).any()
+    values[0, 0, 2, 1] = -7e4
+    assert unpack_layers(values, [["a", "b"]])[0].min() == -7e4
+    with pytest.raises(ConfigError, match="beyond ±65,504, the range of float16; ask for float32"):
+        unpack_layers(values, [["a", "b"]], "float16")

@@ -10,7 +10,7 @@ import re
 from bisect import bisect
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Literal, TypeGuard
 
@@ -185,24 +185,29 @@ def _spans_to_tags(
     row: TableRow, text: str, spans: object, column: str
 ) -> Iterator[TaggedSentence]:
     """The sentences of a text, tagged B- and I- where words overlap with its spans."""
-    owner: dict[int, int] = {}  # character -> number of its span
-    labels: list[str] = []
+    found: list[tuple[int, int, str]] = []
     for span in spans if isinstance(spans, list) else [spans]:
         if isinstance(span, dict):
             span = [span.get(key) for key in ("start", "end", "label")]
         match span:
             case [int(start), int(end), str(label)] if label and 0 <= start < end <= len(text):
-                if owner.keys() & set(range(start, end)):
-                    raise row.error(f"{column!r}: {span} overlaps with another span; keep one")
-                owner |= dict.fromkeys(range(start, end), len(labels))
-                labels.append(label)
+                found.append((start, end, label))
             case _:
                 what = f"{column!r}: {json.dumps(span, default=str)[:60]} is no span of the text"
                 raise row.error(f'{what}, such as [0, 3, "PER"]: start, end, label')
+    found.sort()
+    for before, after in pairwise(found):
+        if after[0] < before[1]:
+            raise row.error(f"{column!r}: {[*after]} overlaps with another span; keep one")
+    ends = [end for _, end, _ in found]
     for words, offsets in sentences_of_line(text, 1):
         tags, last = [], None
         for _, start, end in offsets:
-            span = next((owner[c] for c in range(start, end) if c in owner), None)
-            tags.append("O" if span is None else f"{'I' if span == last else 'B'}-{labels[span]}")
-            last = span
+            at = bisect(ends, start)  # the first span that ends after the word's first character
+            if at == len(found) or found[at][0] >= end:
+                tags.append("O")
+                last = None
+            else:
+                tags.append(f"{'I' if at == last else 'B'}-{found[at][2]}")
+                last = at
         yield TaggedSentence(words, tuple(tags), document=row.number)

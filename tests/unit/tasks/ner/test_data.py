@@ -3,6 +3,7 @@
 import gzip
 import json
 import lzma
+import tracemalloc
 
 import pytest
 
@@ -186,6 +187,26 @@ def test_spans_of_a_text_become_tags_of_its_words(write, spans):
 def test_a_text_without_spans_has_no_entities(write):
     path = write(json.dumps({"text": "It rains.", "label": []}), "a.jsonl")
     assert read_tagged_table(path, Columns("text", "label"))[0].tags == ("O", "O", "O")
+
+
+def test_a_word_belongs_to_the_first_span_that_it_overlaps_with(write):
+    text = "aa bbb-cc dd ee, ff gg"
+    spans = [[17, 22, "Q"], [10, 12, "P"], [4, 5, "X"], [5, 8, "Y"], [0, 1, "X"], [8, 9, "Z"]]
+    path = write(json.dumps({"text": text, "label": spans}), "a.jsonl")
+    [found] = read_tagged_table(path, Columns("text", "label"))
+    assert found.words == ("aa", "bbb-cc", "dd", "ee", ",", "ff", "gg")
+    assert found.tags == ("B-X", "B-X", "B-P", "O", "O", "B-Q", "I-Q")
+
+
+def test_a_long_span_takes_no_memory_per_character(write):
+    row = {"text": "x" * 500_000 + " b", "label": [[0, 500_002, "X"]]}
+    path = write(json.dumps(row), "a.jsonl")
+    tracemalloc.start()
+    [found] = read_tagged_table(path, Columns("text", "label"))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert found.tags == ("B-X", "I-X")
+    assert peak < 10_000_000  # it was 90 MB
 
 
 @pytest.mark.parametrize(
