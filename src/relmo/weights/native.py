@@ -30,7 +30,7 @@ from relmo.files import (
     checksum,
     explain,
     is_plain_name,
-    make_folder,
+    locked_folder,
     read_json,
     replacing_folder,
     sha256,
@@ -177,12 +177,15 @@ def _read_head(
 
 @contextmanager
 def replacing_model(folder: Path) -> Iterator[Path]:
-    """Yield a subfolder for all files of a model; on exit it becomes the model."""
-    make_folder(folder)
-    finish_move(folder)
-    with replacing_folder(folder / COMMITTED) as stage:
-        yield stage
-    finish_move(folder)  # from the rename on, the new model is the model
+    """Yield a subfolder for all files of a model; on exit it becomes the model.
+
+    Of two writers at once the second one is refused (`InUse`).
+    """
+    with locked_folder(folder):
+        finish_move(folder)
+        with replacing_folder(folder / COMMITTED) as stage:
+            yield stage
+        finish_move(folder)  # from the rename on, the new model is the model
 
 
 def place(folder: Path, name: str) -> Path:

@@ -33,7 +33,7 @@ from relmo.config import (
     shown,
 )
 from relmo.errors import ConfigError, RelmoError, WeightError
-from relmo.files import make_folder, read_json, replacing, write_json
+from relmo.files import locked_folder, read_json, replacing, write_json
 from relmo.text.lexicon import Lexicon
 from relmo.weights.checksums import read_sums, verify_listed, write_sums
 from relmo.weights.tensors import (
@@ -117,21 +117,25 @@ class OfficialHdf5:
         if storage != "float32":
             raise ConfigError(f"the official format stores float32, not {storage}; omit storage")
         options = to_options(model.config)  # first, as it refuses what the format cannot store
-        make_folder(folder)
-        read_sums(folder)  # a file that cannot be extended is an error before weights are replaced
-        import h5py
+        with locked_folder(folder):
+            _write(folder, model, options)
 
-        written = ["options.json", "weights.hdf5"]
-        with replacing(folder / "weights.hdf5") as temporary, h5py.File(temporary, "w") as file:
-            for dataset in datasets_of(model.config):
-                tensors = [model.tensors[name] for name in dataset.tensors]
-                file[dataset.name] = dataset.rule.to_file(tensors)
-        if isinstance(model.config.tokens, WordTableConfig) and model.lexicon is not None:
-            with replacing(folder / "vocab.txt") as temporary:
-                model.lexicon.write(temporary)
-            written.append("vocab.txt")
-        write_json(folder / "options.json", options)
-        write_sums(folder, written)
+
+def _write(folder: Path, model: ModelFiles, options: Mapping[str, Any]) -> None:
+    read_sums(folder)  # a file that cannot be extended is an error before weights are replaced
+    import h5py
+
+    written = ["options.json", "weights.hdf5"]
+    with replacing(folder / "weights.hdf5") as temporary, h5py.File(temporary, "w") as file:
+        for dataset in datasets_of(model.config):
+            tensors = [model.tensors[name] for name in dataset.tensors]
+            file[dataset.name] = dataset.rule.to_file(tensors)
+    if isinstance(model.config.tokens, WordTableConfig) and model.lexicon is not None:
+        with replacing(folder / "vocab.txt") as temporary:
+            model.lexicon.write(temporary)
+        written.append("vocab.txt")
+    write_json(folder / "options.json", options)
+    write_sums(folder, written)
 
 
 def find_files(folder: Path) -> tuple[Path, Path] | None:

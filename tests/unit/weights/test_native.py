@@ -10,6 +10,7 @@ from safetensors.torch import load_file
 
 from relmo import Elmo
 from relmo.errors import ConfigError, OutputError
+from relmo.files import locked_folder
 from relmo.weights import native
 from relmo.weights.find import convert_model, describe_model, detect
 from relmo.weights.native import Native
@@ -184,6 +185,21 @@ def test_a_crash_while_writing_leaves_the_old_model_whole(tiny, tmp_path, monkey
     monkeypatch.undo()
     assert same_vectors(Elmo.from_pretrained(tmp_path / "m"), tiny)
     assert {p.name for p in (tmp_path / "m").iterdir()} == {*SAVED, "model.safetensors"}
+
+
+@pytest.mark.parametrize("layout", ["native", "hdf5"])
+def test_a_second_writer_of_a_model_is_refused_and_changes_nothing(official, tmp_path, layout):
+    folder = tmp_path / "model"
+    convert_model(official, folder, to=layout)
+    before = content(folder)
+    with locked_folder(folder):
+        with pytest.raises(
+            OutputError, match=r"process \d+ is writing to this folder; wait"
+        ):
+            convert_model(official, folder, to=layout)
+        assert content(folder).items() >= before.items()
+    convert_model(official, folder, to=layout)
+    assert content(folder).keys() == before.keys()  # no lock is left
 
 
 def test_files_of_others_in_and_beside_the_folder_are_not_touched(tiny, tmp_path):
