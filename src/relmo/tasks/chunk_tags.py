@@ -22,6 +22,8 @@ from relmo.errors import TextError
 OUTSIDE = "O"
 PREFIXES = {"B": "B", "I": "I", "E": "E", "S": "S", "L": "E", "U": "S"}
 """Prefix of a tag -> its equivalent in BIOES."""
+MAX_TAGS = 5000
+"""Different tags; memory grows with the square of their number. Rich morphology has about 2,000."""
 CHUNK_TAG_HELP = "use O, or B-, I-, E- or S- followed by a label"
 
 Tags = tuple[str, ...]
@@ -111,7 +113,9 @@ def transitions_allowed(tags: Sequence[str]) -> NDArray[np.bool_]:
     the end. Tags without any E and S are taken for IOB2; convert IOB1 to BIOES first. Where the
     tags mark no spans (parts of speech), all may follow each other.
     """
-    K = len(tags)
+    if (K := len(tags)) > MAX_TAGS:
+        what = f"expected at most {MAX_TAGS:,} different tags, got {K:,}"
+        raise TextError(f"{what}; is this the column of the tags, and is each one written alike?")
     chunked = is_chunked(tags)
     parts = [split_tag(tag) if chunked else (OUTSIDE, "") for tag in tags]
     parts += 2 * [(OUTSIDE, "")]  # a sentence starts and ends as if next to an O

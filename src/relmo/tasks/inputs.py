@@ -152,8 +152,7 @@ class Inputs:
     def make_module(self, settings: InputSettings) -> TokenInput:
         """The module that reads these batches."""
         num_letters = 0 if self.letters is None else len(self.letters)
-        table = torch.from_numpy(self.static.table.copy())
-        return TokenInput(settings, table, num_letters, self.elmo)
+        return TokenInput(settings, torch.tensor(self.static.table), num_letters, self.elmo)
 
 
 def make_elmo_layer(elmo: Elmo, settings: InputSettings) -> ElmoLayer:

@@ -93,7 +93,8 @@ class LabelledTask(ABC, Generic[Example, Prediction, ModelSettings]):
         self.settings, self.inputs, self.device = settings, inputs, inputs.device
         self._tokens = tokens
         self.set_up(facts, tokens)
-        self.model: nn.Module = self.net.to(self.device)
+        is_meta = self.device.type == "meta"  # its shapes are asked for: nothing may move there
+        self.model: nn.Module = self.net if is_meta else self.net.to(self.device)
         keep_saved_names(self.model)
         self.dev, self.batches, self.seed = dev, batches or BatchSettings(), seed
         limit = self.batches.max_length

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
@@ -20,7 +19,7 @@ from typing import Any, get_type_hints
 import numpy as np
 import torch
 
-from relmo.config import CountOrZero, Settings, shown
+from relmo.config import CountOrZero, Settings
 from relmo.elmo import Elmo
 from relmo.elmo_layer import ElmoLayer
 from relmo.errors import ConfigError, MissingExtra, ModelNotFound, WeightError
@@ -40,7 +39,6 @@ from relmo.train.optim import OptimSettings
 from relmo.train.recipe import make_sections, read_recipe
 from relmo.train.run import Run, write_record
 from relmo.train.trainer import Trainer, TrainSettings
-from relmo.weights.safetensors_files import tensor_shapes
 
 FIXED = "input", "model", "batch"
 """Sections of a recipe that must not change when a run is resumed."""
@@ -48,8 +46,6 @@ RANDOM_WIDTH = 100
 """Width of static vectors that are trained from random values where there is nothing else."""
 CARD, WORDS = "task.json", "words.json"
 MAX_WORDS_BYTES = 256 * 2**20
-ANY_SIZE = 1000
-"""A setting up to this value is not compared with the stored weights."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -305,17 +301,19 @@ def load_task(
     check_precision(precision)
     card, world = TaskCard.read(folder), join_world(device)
     recipe = make_task_recipe(card.task, card.recipe, str(folder / CARD))
-    _check_declared(card, folder)
     layer = None
     if card.elmo is not None:
         model = _reopen_elmo(folder, card.elmo, elmo, world.device)
         model.runtime.fast.use_precision(precision)
         layer = make_elmo_layer(model, recipe.input)
-    table = np.zeros((len(card.words) + 2, card.static_width), np.float32)
-    static = StaticVectors(card.words, table)
+    run = Run(folder)
     with _describing(folder):
+        shape = len(card.words) + 2, card.static_width
+        static = StaticVectors(card.words, np.broadcast_to(np.float32(0), shape))
+        with torch.device("meta") as meta:  # sizes that a folder claims take no memory here
+            run.check_best(_make_task(card, recipe, static, layer, meta, {}).model)
         task = _make_task(card, recipe, static, layer, world.device, {})
-    Run(folder).load_best(task.model)
+    run.load_best(task.model)
     task.model.eval().requires_grad_(False)
     return task
 
@@ -406,27 +404,3 @@ def _fixed(name: str, recipe: TaskRecipe, made_of: Mapping[str, Any]) -> dict[st
         "vectors": vectors and vectors["sha256"],
         "elmo": elmo and elmo["fingerprint"],
     }
-
-
-def _check_declared(card: TaskCard, folder: Path) -> None:
-    """Raise WeightError if task.json declares sizes that the stored weights do not have.
-
-    A folder may come from anyone, and a model is built before its weights are read.
-    """
-    path = Run(folder).best_path
-    found = tensor_shapes(path).values() if path.is_file() else ()
-    shapes = [shape for shape in found if math.prod(shape)]  # an empty one may claim any size
-    most = max([ANY_SIZE, *(size for shape in shapes for size in shape)])
-    settings = [card.recipe.get(section, {}) for section in ("input", "model")]
-    for values in [*settings, {"static_width": card.static_width}]:
-        for name, value in values.items():
-            if isinstance(value, int) and value > most:
-                raise WeightError(
-                    f"{folder / CARD}: {name} is {shown(value)}, but no weight in {path.name} has "
-                    f"more than {most:,} rows or columns; are they from the same run?"
-                )
-    if path.is_file() and (2 + len(card.words)) * card.static_width > sum(map(math.prod, shapes)):
-        raise WeightError(
-            f"{folder / CARD}: static_width is {card.static_width}, but {path.name} is too small "
-            f"for vectors of {len(card.words):,} words; are they from the same run?"
-        )

@@ -217,11 +217,18 @@ def _numbers(state: dict[str, Any]) -> dict[str, Any]:
 
 def load_weights(model: nn.Module, found: dict[str, Tensor], where: Path, hint: str) -> None:
     """Load weights into a model; WeightError names the tensor that does not belong to it."""
+    check_weights(model, {name: tensor.shape for name, tensor in found.items()}, where, hint)
+    model.load_state_dict(found, strict=True)
+
+
+def check_weights(
+    model: nn.Module, found: Mapping[str, tuple[int, ...]], where: Path, hint: str
+) -> None:
+    """Raise WeightError unless weights of these shapes are those of the model."""
     wanted = model.state_dict()
     check_names(set(found), set(wanted), where, hint)
     for name, tensor in wanted.items():
-        check_shape(where, name, found[name].shape, tensor.shape, hint)
-    model.load_state_dict(found, strict=True)
+        check_shape(where, name, found[name], tensor.shape, hint)
 
 
 def step_name(step: int) -> str:

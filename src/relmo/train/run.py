@@ -41,9 +41,10 @@ from relmo.files import (
     tidy,
     write_json,
 )
-from relmo.train.checkpoint import Best, find_checkpoints, last_step, load_weights
+from relmo.train.checkpoint import Best, check_weights, find_checkpoints, last_step, load_weights
 from relmo.train.distributed import World
-from relmo.weights.safetensors_files import write_tensors
+from relmo.weights.safetensors_files import tensor_shapes, write_tensors
+from relmo.weights.tensors import check_memory
 
 AGAIN = "copy it again, or train again"
 OTHER_RUN = "the file belongs to another run: train again in an empty folder"
@@ -203,6 +204,16 @@ class Run:
             raise WeightError(f"{self.best_path}: damaged, its checksum does not match; {AGAIN}")
         load_weights(model, tensors, self.best_path, OTHER_RUN)
         return best
+
+    def check_best(self, model: nn.Module) -> None:
+        """Raise WeightError unless the best weights are a model's and fit into memory.
+
+        Only the file's header is read, and the model's tensors may be on the device "meta".
+        """
+        if self.best_path.is_file():
+            shapes = tensor_shapes(self.best_path)
+            check_weights(model, shapes, self.best_path, OTHER_RUN)
+            check_memory(self.best_path, shapes.values())
 
     def read_best(self) -> Best | None:
         """The scores of the best weights; None if there are none."""

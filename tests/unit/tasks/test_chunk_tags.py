@@ -114,6 +114,11 @@ def test_parts_of_speech_may_follow_each_other_freely():
     assert np.all(allowed[:3, 4])
 
 
+def test_too_many_different_tags_are_refused_before_they_take_memory():
+    with pytest.raises(TextError, match="at most 5,000 different tags, got 1,000,000; is this the"):
+        transitions_allowed(range(1_000_000))
+
+
 def test_tags_without_ends_are_iob2():
     tags = ["O", "B-x", "I-x", "I-y"]
     moves = {(a, b) for a, b in product(tags, tags)}

@@ -193,9 +193,7 @@ def test_a_second_writer_of_a_model_is_refused_and_changes_nothing(official, tmp
     convert_model(official, folder, to=layout)
     before = content(folder)
     with locked_folder(folder):
-        with pytest.raises(
-            OutputError, match=r"process \d+ is writing to this folder; wait"
-        ):
+        with pytest.raises(OutputError, match=r"process \d+ is writing to this folder; wait"):
             convert_model(official, folder, to=layout)
         assert content(folder).items() >= before.items()
     convert_model(official, folder, to=layout)

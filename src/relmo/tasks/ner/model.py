@@ -43,7 +43,7 @@ class NerModel(nn.Module):
             self.hidden = nn.Sequential(nn.Linear(width, s.hidden_width), nn.Tanh())
         self.dropout = nn.Dropout(s.dropout)
         self.to_tags = nn.Linear(s.hidden_width or width, len(tags))
-        self.crf = Crf(len(tags), torch.from_numpy(transitions_allowed(tags)))
+        self.crf = Crf(len(tags), torch.tensor(transitions_allowed(tags)))
 
     def forward(self, batch: TokenBatch) -> Tensor:
         """Scores of the tags, (B, T, K)."""

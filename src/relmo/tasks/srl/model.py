@@ -57,7 +57,7 @@ class SrlModel(nn.Module):
         width = tokens.width + s.mark_width
         self.encoder = AlternatingLstm(width, s.cell_width, s.num_layers, s.dropout)
         self.to_tags = nn.Linear(s.cell_width + tokens.extra_width, len(tags))
-        allowed = torch.from_numpy(transitions_allowed(tags))  # (K + 2, K + 2)
+        allowed = torch.tensor(transitions_allowed(tags))  # (K + 2, K + 2)
         steps = torch.zeros(allowed.shape).masked_fill(~allowed, float("-inf"))
         self.register_buffer("steps", steps[:-2, :-2], persistent=False)  # (K, K)
         self.register_buffer("first", steps[-2, :-2], persistent=False)  # (K,)
