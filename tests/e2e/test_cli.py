@@ -72,7 +72,15 @@ def test_a_report_for_people_is_lines_of_names_and_values(run, model, tmp_path):
     found = run("embed", "-", "-o", tmp_path / "o.npz", "--model", model, stdin=b"a b c\n")
     lines = dict(line.split(None, 1) for line in found.stdout.decode().splitlines())
     assert lines["tokens"] == "3"
+    assert lines["time"].endswith(" tokens per second")
+    assert not lines.keys() & {"words_cut", "resumed", "lines_with_replacements"}
     assert b"\x1b" not in found.stdout + found.stderr
+
+
+def test_embed_says_that_it_replaced_an_output(run, model, tmp_path):
+    args = ["embed", "-", "-o", tmp_path / "o.npz", "--model", model]
+    assert b"replaced" not in run(*args, stdin=b"a\n").stderr
+    assert b"o.npz existed and was replaced" in run(*args, stdin=b"a\n").stderr
 
 
 @pytest.mark.parametrize("suffix", ["h5", "npz", "parquet", "jsonl"])
@@ -118,6 +126,7 @@ def test_an_empty_file_gives_an_empty_output(run, model, tmp_path):
     found = run("embed", tmp_path / "in.txt", "-o", tmp_path / "o.h5", "--model", model, "--json")
     assert found.returncode == 0, found.stderr
     assert json.loads(found.stdout)["sentences"] == 0
+    assert b"the input is empty, and so is " in found.stderr
     assert keys(tmp_path / "o.h5") == []
 
 

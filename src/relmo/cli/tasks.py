@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Annotated
@@ -99,7 +100,27 @@ def train(
         resume=resume,
         report=say_json if as_json else say_line,
     )
-    say({**scores, "run": str(output)}, as_json)
+    use = shlex.join(["relmo", "predict", str(output), "FILE"])
+    say(
+        {**scores, "run": str(output)},
+        as_json,
+        [*_score_rows(scores), ["run", str(output)], ["next", use]],
+    )
+
+
+PERCENTAGES = ("accuracy", "f1", "precision", "recall", "perfect", "exact_match")
+"""How the names of scores in percent end."""
+
+
+def _score_rows(scores: Mapping[str, float]) -> list[list[str]]:
+    """Scores for people: `test macro F1  81.25 %`."""
+    return [
+        [
+            name.replace("_", " ").replace("f1", "F1"),
+            f"{value:.2f} %" if name.endswith(PERCENTAGES) else f"{value:,.4g}",
+        ]
+        for name, value in scores.items()
+    ]
 
 
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a training run.")]
@@ -136,7 +157,7 @@ def evaluate(
             raise TextError(f"{data}: contains no examples")
         task.check(data, examples, facts)
         scores = task.score_on(examples)
-    say(scores, as_json)
+    say(scores, as_json, [["examples", f"{len(examples):,}"], *_score_rows(scores)])
 
 
 File = Annotated[str, typer.Argument(metavar="FILE|-", help="Text file, or - for standard input.")]
