@@ -159,6 +159,7 @@ def test_odd_bytes_go_through_line_for_line(run, model, tmp_path):
     ("args", "code", "message"),
     [
         (["embed", "no-such-file", "-o", "o.h5"], 2, "no such file"),
+        (["info"], 2, "`relmo models` lists the installed"),
         (["embed", "-", "-"], 2, "output"),
         (["embed", "-", "-", "-o", "o.h5"], 2, "only once"),
         (["embed", "-", "-o", "o.h5", "--model", "nothing"], 2, "no model 'nothing'"),

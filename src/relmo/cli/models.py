@@ -179,11 +179,15 @@ Verbose = Annotated[
 
 
 def info(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="Model name or folder.")],
+    model: Annotated[
+        str | None, typer.Argument(metavar="MODEL", help="Model name or folder.")
+    ] = None,
     verbose: Verbose = False,
     as_json: AsJson = False,
 ) -> None:
     """Show the sizes, training record, license and checksums of a model."""
+    if model is None:
+        raise ConfigError("give the name or folder of a model; `relmo models` lists the installed")
     from relmo.cli.model_tables import differing, show_model
     from relmo.weights.find import describe_model
 
