@@ -477,9 +477,11 @@ class Elmo:
                 `sense_vectors`.
         """
         if not isinstance(word, str):
-            if isinstance(sentences, str):
-                raise TextError("the arguments are swapped; write compare(word, sentences)")
-            raise TextError(f"expected a word, got {type(word).__name__}; pass a string")
+            raise TextError(
+                "the arguments are swapped; write compare(word, sentences)"
+                if isinstance(sentences, str)
+                else f"expected a word, got {type(word).__name__}; pass a string"
+            )
         check_sentences(sentences)
         if layers is not None:
             check_one_layer(layers, self.num_layers)

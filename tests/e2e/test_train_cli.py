@@ -379,6 +379,21 @@ def test_predict_names_what_it_cannot_read(run, run_folder, tmp_path):
     assert b"is a folder; expected a text file, or - for standard input" in found.stderr
 
 
+def test_tagging_tasks_say_what_they_read_and_predict_from_a_column_of_csv(
+    run, run_folder, tmp_path
+):
+    (tmp_path / "my.csv").write_text("id,film,day\n1,the ada inc in rome,2020-01-01\n2,in oslo,x\n")
+    wrong = run("train", "ner", "--data", tmp_path / "my.csv", "--output", tmp_path / "run")
+    assert wrong.returncode == 1
+    assert b"expected a word and its tag in every line" in wrong.stderr
+    found = run("predict", run_folder, tmp_path / "my.csv", "--text", "film")
+    assert found.stdout.splitlines()[0] == b"the [ORG ada inc] in [LOC rome]"
+    assert found.stdout.count(b"\n") == 2
+    found = run("predict", run_folder, tmp_path / "my.csv")
+    assert found.returncode == 2
+    assert b"cannot tell which column is the text; found 'id', 'film', 'day'" in found.stderr
+
+
 SQUAD = {
     "data": [
         {"title": t, "paragraphs": [{"context": f"{n} lives in {p} .", "qas": [

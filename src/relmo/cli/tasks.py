@@ -210,7 +210,7 @@ def _shown(text: str) -> str:
 
 def _lines(run: Path, file: str, text: str | None) -> Iterator[str]:
     """The lines of a file or of standard input; the texts of a table."""
-    from relmo.tasks.data_files import decoded_lines, numbered_lines
+    from relmo.tasks.data_files import decoded_lines, numbered_lines, stem_of
     from relmo.tasks.registry import find_task
     from relmo.tasks.run import TaskCard
     from relmo.tasks.sources import read_texts
@@ -221,7 +221,8 @@ def _lines(run: Path, file: str, text: str | None) -> Iterator[str]:
         _check_file(path, "expected a text file, or - for standard input")
     card = TaskCard.read(run)
     task = find_task(card.task)
-    if file != "-" and task.is_table(path):
+    is_csv = bool(task.tables) and stem_of(path).endswith(".csv")  # none is plain text
+    if file != "-" and (is_csv or task.is_table(path)):
         return read_texts(path, Columns(text=text), card.facts.get("source", {}))
     if text is not None:
         where = "standard input" if file == "-" else path.name
