@@ -433,3 +433,29 @@ def test_a_reader_that_goes_away_is_no_traceback(run, model):
     command = " ".join([*RELMO, "info", str(model)]) + " | head -c 1"
     found = subprocess.run(command, shell=True, capture_output=True, check=False)
     assert b"Traceback" not in found.stderr
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        "embed gone.txt -o o.h5",
+        "embed - -o o.xyz",
+        "embed - -o o.h5 --layers last",
+        "pretrain --recipe tinny --data text --output run",
+        "perplexity gone.txt",
+        "train ner --data gone --output run",
+        "evaluate run --data gone.txt",
+        "predict run gone.txt",
+    ],
+)
+def test_wrong_arguments_are_found_before_pytorch_is_loaded(args, tmp_path):
+    code = f"""if True:
+        import sys
+        sys.modules["torch"] = None  # importing it is an error
+        from relmo.cli.main import main
+        main({args.split()!r})
+    """
+    found = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, check=False
+    )
+    assert found.returncode == 2, found.stderr

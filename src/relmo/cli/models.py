@@ -32,6 +32,7 @@ from relmo.cli.shared import (
 )
 from relmo.errors import ConfigError, TextError, WeightError
 from relmo.progress import duration, progress, working
+from relmo.train.recipe import read_recipe
 from relmo.types import VectorDtype
 
 if TYPE_CHECKING:
@@ -88,23 +89,24 @@ def embed(
     as_json: AsJson = False,
 ) -> None:
     """Compute word vectors for text; each line is one sequence, stored under its line number."""
-    from relmo.batch import embed_lines, estimate_job
     from relmo.config import check_choice
-    from relmo.elmo import Elmo
     from relmo.layers import check_layers, parse_layers
     from relmo.text.documents import read_files
     from relmo.vectors.writer import check_output
-    from relmo.weights.find import UNTRAINED
 
     sources = list(_sources(files))
     check_output(output)
     check_choice("dtype", dtype, get_args(VectorDtype))
+    chosen = parse_layers(layers)
     is_replaced = output.exists()
     if any(isinstance(each, Path) and is_replaced and each.samefile(output) for each in sources):
         raise ConfigError(f"{output} is also an input; choose another output")
+    with working("loading PyTorch"):
+        from relmo.batch import embed_lines, estimate_job
+        from relmo.elmo import Elmo
+        from relmo.weights.find import UNTRAINED
     with working(f"loading {model}"):
         elmo = Elmo.from_pretrained(model, precision=precision)  # type: ignore[arg-type]
-    chosen = parse_layers(layers)
     check_layers(chosen, elmo.config.num_layers)
     if elmo.config.name == UNTRAINED:
         note(f"{UNTRAINED} has random weights, so its vectors are meaningless; omit --model")
@@ -278,6 +280,7 @@ def pretrain(
     as_json: AsJsonLines = False,
 ) -> None:
     """Pretrain a model on plain text, or fine-tune one with --init."""
+    read_recipe("pretrain", recipe, set_ or [])  # errors first: loading PyTorch takes seconds
     with working("loading PyTorch"):
         from relmo.tasks.lm.pretrain import pretrain as run
         from relmo.tasks.lm.settings import load_recipe
@@ -365,12 +368,12 @@ def perplexity(
     as_json: AsJson = False,
 ) -> None:
     """Compute the perplexity of a text under the forward and backward language model."""
+    if not file.exists():
+        raise ConfigError(f"{file}: no such file")
     with working("loading PyTorch"):
         from relmo.elmo import Elmo
         from relmo.text.documents import find_files, read_documents
 
-    if not file.exists():
-        raise ConfigError(f"{file}: no such file")
     with if_interrupted(NOTHING_WRITTEN):
         with working(f"loading {model}"):
             elmo = Elmo.from_pretrained(model)

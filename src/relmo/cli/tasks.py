@@ -28,6 +28,7 @@ from relmo.cli.shared import (
 )
 from relmo.errors import ConfigError, TextError
 from relmo.progress import printable, working
+from relmo.train.recipe import read_recipe
 
 TaskName = Annotated[
     str,
@@ -80,6 +81,10 @@ def train(
     as_json: AsJsonLines = False,
 ) -> None:
     """Train a task model on labeled data and score it on the test set."""
+    if not data.exists():  # errors first: loading PyTorch takes seconds
+        raise ConfigError(f"{data}: no such file or folder; give a file or a folder of data")
+    if recipe is not None:
+        read_recipe("tasks", recipe, set_ or [])
     with working("loading PyTorch"):
         from relmo.tasks.run import load_task_recipe, train_task
         from relmo.tasks.sources import Source
@@ -141,12 +146,12 @@ def evaluate(
     as_json: AsJson = False,
 ) -> None:
     """Score a trained task model on a labeled file."""
+    _check_file(data, "expected one file in the task's format")
     with working("loading PyTorch"):
         from relmo.tasks.run import TaskCard, load_task
         from relmo.tasks.sources import read_examples
         from relmo.tasks.tables import Columns
 
-    _check_file(data, "expected one file in the task's format")
     facts, columns = TaskCard.read(run).facts, Columns(text, label)
     with if_interrupted(NOTHING_WRITTEN):
         with working(f"loading {run}"):
@@ -180,6 +185,8 @@ def predict(
 
     Of a table, its texts are read.
     """
+    if file != "-":
+        _check_file(Path(file), "expected a text file, or - for standard input")
     with working("loading PyTorch"):
         from relmo.tasks.run import load_task
 
@@ -217,8 +224,6 @@ def _lines(run: Path, file: str, text: str | None) -> Iterator[str]:
     from relmo.tasks.tables import Columns
 
     path = Path(file)
-    if file != "-":
-        _check_file(path, "expected a text file, or - for standard input")
     card = TaskCard.read(run)
     task = find_task(card.task)
     is_csv = bool(task.tables) and stem_of(path).endswith(".csv")  # none is plain text
