@@ -344,7 +344,8 @@ def serve(
         app = create_app(elmo, index=opened, limits=limits, access=access)
         configure_logging()
         address, number = listening.getsockname()[:2]
-        log("start", model=elmo.config.name, host=address, port=number, key=key is not None)
-        note(f"http://{f'[{address}]' if ':' in address else address}:{number}")
+        name, shown = elmo.config.name, f"[{address}]" if ":" in address else address
+        note(f"serving {name} at http://{shown}:{number} (Ctrl-C stops it)")
+        log("start", model=name, host=address, port=number, key=key is not None)
         run_server(app, listening)
         log("stop")
