@@ -217,6 +217,7 @@ def test_fine_tuning_takes_the_models_shapes(pretrain, model, tmp_path):
     config = Elmo.from_pretrained(tmp_path / "tuned/model").config
     assert config.lstm == Elmo.from_pretrained(model).config.lstm
     assert config.name == "tuned"
+    assert config.training["began_from"] == Elmo.from_pretrained(model).config.name
 
 
 def test_compressed_text_and_folders_are_read(run, data, tmp_path):
