@@ -24,8 +24,9 @@ from relmo.progress import Work, working
 from relmo.vectors.table_cache import Table, cached_table, table_key
 
 Words = tuple[str, ...]
-PART_TOKENS = 20_000
-"""Tokens of a part, about: what is computed again after an interruption is less."""
+PART_TOKENS = {"cpu": 20_000, "cuda": 500_000}
+"""Tokens of a part, about: what is computed again after an interruption is less. A GPU reads more
+than that in a second."""
 MAX_BYTES = 64 * 2**30
 """Larger caches are refused."""
 ON_DEVICE_BYTES = 24 * 2**30
@@ -95,7 +96,7 @@ def _read(elmo: Elmo, sentences: Sequence[Words], folder: Path) -> Iterator[Tabl
     """
     tables, read = [], 0
     with working("sentences read by ELMo", len(sentences)) as work:
-        for part in _parts(sentences):
+        for part in _parts(sentences, PART_TOKENS[elmo.device.type]):
             shape = sum(map(len, part)), elmo.config.num_layers, elmo.config.width
             key, compute = table_key("", part), partial(_read_part, elmo, part, work)
             try:
@@ -118,14 +119,14 @@ def _read_part(elmo: Elmo, sentences: Iterable[Words], work: Work) -> Iterator[T
         work.advance()
 
 
-def _parts(sentences: Iterable[Words]) -> Iterator[list[Words]]:
-    """Consecutive sentences, of PART_TOKENS or a little more together."""
+def _parts(sentences: Iterable[Words], tokens: int) -> Iterator[list[Words]]:
+    """Consecutive sentences, of so many tokens or a little more together."""
     part: list[Words] = []
     count = 0
     for sentence in sentences:
         part.append(sentence)
         count += len(sentence)
-        if count >= PART_TOKENS:
+        if count >= tokens:
             yield part
             part, count = [], 0
     yield part

@@ -63,7 +63,7 @@ def test_layers_are_computed_once(elmo, tmp_path):
 
 
 def test_an_interrupted_reading_goes_on_where_it_stopped(elmo, tmp_path, monkeypatch):
-    monkeypatch.setattr(layer_cache, "PART_TOKENS", 4)  # three parts
+    monkeypatch.setattr(layer_cache, "PART_TOKENS", {"cpu": 4})  # three parts
     whole = LayerCache(elmo, SENTENCES, tmp_path / "whole")(SENTENCES)
     assert elmo.streams == 3
     with monkeypatch.context() as patch:
