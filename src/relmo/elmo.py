@@ -478,7 +478,11 @@ class Elmo:
                 `sense_vectors`.
         """
         if not isinstance(word, str):
-            raise TextError(f"expected a word, got {type(word).__name__}; pass a string")
+            raise TextError(
+                "the arguments are swapped; write compare(word, sentences)"
+                if isinstance(sentences, str)
+                else f"expected a word, got {type(word).__name__}; pass a string"
+            )
         check_sentences(sentences)
         if layers is not None:
             check_one_layer(layers, self.num_layers)

@@ -143,6 +143,19 @@ def test_of_equal_keys_in_one_call_the_last_stays(store):
     assert len(store.matching(["loan"], 5)) == 1
 
 
+def test_one_state_is_read_whatever_others_write(store, where):
+    store.replace([entry("a", ["river bank"]), entry("b", ["river"])])
+    writer = open_store(where, create=False)
+    with store.one_state():
+        scored = store.matching(["river"], 9)
+        writer.replace([entry("c", ["river"])], ["a", "b"])
+        assert store.matching(["river"], 9) == scored
+        assert {each.passage for each in store.nearest(query(1), 9)} == {s.passage for s in scored}
+        assert sorted(keys(store, scored)) == ["a", "b"]
+    assert keys(store, store.matching(["river"], 9)) == ["c"]
+    writer.close()
+
+
 def test_deleting_takes_all_passages_and_other_keys_stay(store):
     store.replace([entry("a", ["river", "bank"], source="x"), entry("b", ["river"], source="y")])
     store.replace([], ["a", "not there"])

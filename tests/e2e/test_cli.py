@@ -72,7 +72,15 @@ def test_a_report_for_people_is_lines_of_names_and_values(run, model, tmp_path):
     found = run("embed", "-", "-o", tmp_path / "o.npz", "--model", model, stdin=b"a b c\n")
     lines = dict(line.split(None, 1) for line in found.stdout.decode().splitlines())
     assert lines["tokens"] == "3"
+    assert lines["time"].endswith(" tokens per second")
+    assert not lines.keys() & {"words_cut", "resumed", "lines_with_replacements"}
     assert b"\x1b" not in found.stdout + found.stderr
+
+
+def test_embed_says_that_it_replaced_an_output(run, model, tmp_path):
+    args = ["embed", "-", "-o", tmp_path / "o.npz", "--model", model]
+    assert b"replaced" not in run(*args, stdin=b"a\n").stderr
+    assert b"o.npz existed and was replaced" in run(*args, stdin=b"a\n").stderr
 
 
 @pytest.mark.parametrize("suffix", ["h5", "npz", "parquet", "jsonl"])
@@ -118,6 +126,7 @@ def test_an_empty_file_gives_an_empty_output(run, model, tmp_path):
     found = run("embed", tmp_path / "in.txt", "-o", tmp_path / "o.h5", "--model", model, "--json")
     assert found.returncode == 0, found.stderr
     assert json.loads(found.stdout)["sentences"] == 0
+    assert b"the input is empty, and so is " in found.stderr
     assert keys(tmp_path / "o.h5") == []
 
 
@@ -150,6 +159,7 @@ def test_odd_bytes_go_through_line_for_line(run, model, tmp_path):
     ("args", "code", "message"),
     [
         (["embed", "no-such-file", "-o", "o.h5"], 2, "no such file"),
+        (["info"], 2, "`relmo models` lists the installed"),
         (["embed", "-", "-"], 2, "output"),
         (["embed", "-", "-", "-o", "o.h5"], 2, "only once"),
         (["embed", "-", "-o", "o.h5", "--model", "nothing"], 2, "no model 'nothing'"),
@@ -423,3 +433,29 @@ def test_a_reader_that_goes_away_is_no_traceback(run, model):
     command = " ".join([*RELMO, "info", str(model)]) + " | head -c 1"
     found = subprocess.run(command, shell=True, capture_output=True, check=False)
     assert b"Traceback" not in found.stderr
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        "embed gone.txt -o o.h5",
+        "embed - -o o.xyz",
+        "embed - -o o.h5 --layers last",
+        "pretrain --recipe tinny --data text --output run",
+        "perplexity gone.txt",
+        "train ner --data gone --output run",
+        "evaluate run --data gone.txt",
+        "predict run gone.txt",
+    ],
+)
+def test_wrong_arguments_are_found_before_pytorch_is_loaded(args, tmp_path):
+    code = f"""if True:
+        import sys
+        sys.modules["torch"] = None  # importing it is an error
+        from relmo.cli.main import main
+        main({args.split()!r})
+    """
+    found = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, check=False
+    )
+    assert found.returncode == 2, found.stderr

@@ -174,7 +174,7 @@ OVERLAPS = """
 @pytest.mark.parametrize("width", [390, 1280])
 def test_labels_of_the_map_do_not_hide_each_other(visit, width):
     page = visit.page(width)
-    for layer in ("0", "1", "2"):
+    for layer in ("0", "1", "2", "senses"):
         page.select_option("#map-layer", layer)
         page.click("#map-form button")
         page.wait_for_timeout(400)
@@ -183,6 +183,19 @@ def test_labels_of_the_map_do_not_hide_each_other(visit, width):
     page.fill("#map-sentences", "\n".join(f"The bank number {i} opened ." for i in range(60)))
     page.wait_for_selector("#map p:has-text('60 occurrences')")
     assert page.evaluate(OVERLAPS) == 0
+
+
+def test_text_of_an_unknown_script_is_remarked_on(visit):
+    page = visit.page()
+    assert page.locator("#pair-note, #map-note").evaluate_all("all => all.every((p) => p.hidden)")
+    page.fill("#first", "은행 이 금리 를 올렸다 .")
+    page.wait_for_selector("#pair-note:has-text('The text is in Hangul script')")
+    page.fill("#map-word", "은행")
+    page.fill("#map-sentences", "은행 이 금리 를 올렸다 .")
+    page.wait_for_selector("#map-note:has-text('The text is in Hangul script')")
+    assert page.locator("#map .axis").count() == 0  # of one occurrence there is no variance
+    page.fill("#first", "The bank approved the loan .")
+    page.wait_for_selector("#pair-note", state="hidden")
 
 
 def test_a_table_that_scrolls_says_so(visit):

@@ -113,8 +113,9 @@ def test_pretrain_tells_people_how_it_goes(pretrain, tmp_path):
     assert b"step 4" in found.stderr
     assert b" left\n" in found.stderr
     result = dict(line.split(None, 1) for line in found.stdout.decode().splitlines())
-    assert float(result["held_out_mean"]) > 1
+    assert float(result["perplexity"].partition(", the mean")[0].replace(",", "")) > 1
     assert result["model"] == str(tmp_path / "run/model")
+    assert result["next"].endswith(f"--model {tmp_path / 'run/model'}")
     assert b"\x1b" not in found.stdout + found.stderr
 
 
@@ -216,6 +217,7 @@ def test_fine_tuning_takes_the_models_shapes(pretrain, model, tmp_path):
     config = Elmo.from_pretrained(tmp_path / "tuned/model").config
     assert config.lstm == Elmo.from_pretrained(model).config.lstm
     assert config.name == "tuned"
+    assert config.training["began_from"] == Elmo.from_pretrained(model).config.name
 
 
 def test_compressed_text_and_folders_are_read(run, data, tmp_path):

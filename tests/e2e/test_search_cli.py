@@ -48,6 +48,10 @@ def test_index_then_search(run, notes):
 
     again = run(*ARGS, "--json")
     assert json.loads(again.stdout)["unchanged"] == 3
+    lines = dict(line.split("  ", 1) for line in run(*ARGS).stdout.decode().splitlines())
+    assert lines["documents"].strip() == "3 unchanged"
+    assert lines["left out"].strip() == "1 row, 0 paths"
+    assert lines["next"].strip() == 'relmo search i.relmo "QUERY"'
 
     removed = run("index", "--remove", "notes/t.csv", "--out", "i.relmo", "--json")
     report = json.loads(removed.stdout)

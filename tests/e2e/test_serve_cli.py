@@ -113,6 +113,7 @@ def test_the_key_comes_from_the_environment(model):
     finally:
         assert server.stop() == 0
     assert "s3cret" not in json.dumps(server.log)
+    assert server.lines[0].startswith(f"relmo: serving tiny at {server.url} ")
     assert [line["event"] for line in server.log if line["event"] == "start"] == ["start"]
 
 

@@ -57,10 +57,13 @@ def test_train_reports_scores_and_the_run(run, data, elmo_folder, tmp_path):
     found = run("train", "ner", "--data", data, "--output", tmp_path / "run", "--elmo", elmo_folder,
                 *SMALL, "--set=training.log_every=5")  # fmt: skip
     assert found.returncode == 0, found.stderr
-    shown = dict(line.split(None, 1) for line in found.stdout.decode().splitlines())
+    shown = dict(line.split("  ", 1) for line in found.stdout.decode().splitlines())
     record = read_record(tmp_path / "run" / "run.json")
-    assert float(shown["test_f1"]) == round(record["results"]["test_f1"], 4) > 50
-    assert shown["run"] == str(tmp_path / "run")
+    test_f1 = record["results"]["test_f1"]
+    assert shown["test F1"].strip() == f"{test_f1:.2f} %"
+    assert test_f1 > 50
+    assert shown["run"].strip() == str(tmp_path / "run")
+    assert shown["next"].strip() == f"relmo predict {tmp_path / 'run'} FILE"
     first, *rest = found.stderr.decode().splitlines()
     assert first == "relmo: no --vectors given: word vectors are trained from scratch"
     assert any(line.startswith("relmo: step 5,") and ", loss " in line for line in rest)
@@ -281,7 +284,8 @@ def test_evaluate_counts_an_unseen_label_as_wrong(run, run_folder, tmp_path):
     (tmp_path / "odd.txt").write_text("zeus B-GOD\nin O\n")
     found = run("evaluate", run_folder, "--data", tmp_path / "odd.txt")
     assert found.returncode == 0, found.stderr
-    assert dict(line.split(None, 1) for line in found.stdout.decode().splitlines())["f1"] == "0.0"
+    shown = dict(line.split(None, 1) for line in found.stdout.decode().splitlines())
+    assert (shown["examples"], shown["F1"]) == ("1", "0.00 %")
 
 
 def test_evaluate_names_a_tag_that_marks_no_entity(run, run_folder, tmp_path):
@@ -373,6 +377,21 @@ def test_predict_names_what_it_cannot_read(run, run_folder, tmp_path):
     found = run("predict", run_folder, tmp_path)
     assert found.returncode == 2
     assert b"is a folder; expected a text file, or - for standard input" in found.stderr
+
+
+def test_tagging_tasks_say_what_they_read_and_predict_from_a_column_of_csv(
+    run, run_folder, tmp_path
+):
+    (tmp_path / "my.csv").write_text("id,film,day\n1,the ada inc in rome,2020-01-01\n2,in oslo,x\n")
+    wrong = run("train", "ner", "--data", tmp_path / "my.csv", "--output", tmp_path / "run")
+    assert wrong.returncode == 1
+    assert b"expected a word and its tag in every line" in wrong.stderr
+    found = run("predict", run_folder, tmp_path / "my.csv", "--text", "film")
+    assert found.stdout.splitlines()[0] == b"the [ORG ada inc] in [LOC rome]"
+    assert found.stdout.count(b"\n") == 2
+    found = run("predict", run_folder, tmp_path / "my.csv")
+    assert found.returncode == 2
+    assert b"cannot tell which column is the text; found 'id', 'film', 'day'" in found.stderr
 
 
 SQUAD = {

@@ -381,6 +381,8 @@ def test_compare_says_when_the_word_is_nowhere(tiny):
         tiny.compare("bank", "a bank")
     with pytest.raises(TextError, match="expected a word, got list"):
         tiny.compare(["bank"], ["a bank"])
+    with pytest.raises(TextError, match=r"swapped; write compare\(word, sentences\)"):
+        tiny.compare(["a bank"], "bank")
 
 
 # ── what is no text ─────────────────────────────────────────────────────────────────────────────
@@ -449,6 +451,11 @@ def test_a_device_that_is_not_there_says_which_are(tiny, device):
     with pytest.raises(ConfigError, match=f"device '{device}' is not available; torch finds cpu"):
         tiny.to(device)
     assert tiny.device.type == "cpu"
+
+
+def test_a_gpu_is_named_cuda(tiny):
+    with pytest.raises(ConfigError, match="the name of an NVIDIA GPU is 'cuda'"):
+        tiny.to("gpu")
 
 
 def test_loading_to_a_gpu_without_one_says_what_a_gpu_needs():

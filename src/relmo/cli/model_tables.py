@@ -60,14 +60,22 @@ def training_summary(record: object) -> str:
     measured = results if isinstance(results, Mapping) else {}
     mean, unknown = (measured.get(f"held_out_{name}") for name in ("mean", "unknown_rate"))
     parts = [
+        f"began from {record['began_from']}" if record.get("began_from") else "",
         f"{steps:,} steps" if isinstance(steps, int) else "",
-        f"{seen / 1e6:,.0f} M tokens" if isinstance(seen, int) else "",
+        f"{_large(seen)} tokens" if isinstance(seen, int) else "",
         f"{seconds / 60:,.1f} minutes" if isinstance(seconds, int | float) else "",
         f"on {record['hardware']}" if record.get("hardware") else "",
         f"held-out perplexity {mean:.1f}" if isinstance(mean, int | float) else "",
         f"{unknown:.1%} of its words unknown" if isinstance(unknown, int | float) else "",
     ]
     return ", ".join(part for part in parts if part) or "recorded, see --verbose"
+
+
+def _large(count: int) -> str:
+    """A count in a unit that fits: 617 M, 1.5 M, 28 k."""
+    if count < 1e6:
+        return f"{count / 1e3:,.0f} k" if count >= 1e4 else f"{count:,}"
+    return f"{count / 1e6:,.{0 if count >= 1e7 else 1}f} M"
 
 
 def files_summary(facts: Mapping[str, Any]) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from enum import Enum
 from pathlib import Path
@@ -20,6 +21,7 @@ from relmo.cli.shared import (
     Model,
     Precision,
     Resume,
+    count_text,
     if_interrupted,
     note,
     say,
@@ -29,11 +31,12 @@ from relmo.cli.shared import (
     size_text,
 )
 from relmo.errors import ConfigError, TextError, WeightError
-from relmo.progress import progress, working
+from relmo.progress import duration, progress, working
+from relmo.train.recipe import read_recipe
 from relmo.types import VectorDtype
 
 if TYPE_CHECKING:
-    from relmo.batch import JobSize
+    from relmo.batch import EmbedReport, JobSize
     from relmo.elmo import Elmo
 
 
@@ -86,24 +89,24 @@ def embed(
     as_json: AsJson = False,
 ) -> None:
     """Compute word vectors for text; each line is one sequence, stored under its line number."""
-    from relmo.batch import embed_lines, estimate_job
     from relmo.config import check_choice
-    from relmo.elmo import Elmo
     from relmo.layers import check_layers, parse_layers
     from relmo.text.documents import read_files
     from relmo.vectors.writer import check_output
-    from relmo.weights.find import UNTRAINED
 
     sources = list(_sources(files))
     check_output(output)
     check_choice("dtype", dtype, get_args(VectorDtype))
-    if any(
-        isinstance(each, Path) and output.exists() and each.samefile(output) for each in sources
-    ):
+    chosen = parse_layers(layers)
+    is_replaced = output.exists()
+    if any(isinstance(each, Path) and is_replaced and each.samefile(output) for each in sources):
         raise ConfigError(f"{output} is also an input; choose another output")
+    with working("loading PyTorch"):
+        from relmo.batch import embed_lines, estimate_job
+        from relmo.elmo import Elmo
+        from relmo.weights.find import UNTRAINED
     with working(f"loading {model}"):
         elmo = Elmo.from_pretrained(model, precision=precision)  # type: ignore[arg-type]
-    chosen = parse_layers(layers)
     check_layers(chosen, elmo.config.num_layers)
     if elmo.config.name == UNTRAINED:
         note(f"{UNTRAINED} has random weights, so its vectors are meaningless; omit --model")
@@ -120,7 +123,22 @@ def embed(
         report = embed_lines(elmo, lines, output, **job, resume=resume, work=work)
     if errors is OnError.REPLACE and (replaced := report.lines_with_replacements):
         note(f"{replaced} lines contain U+FFFD, from invalid UTF-8 or already in the input")
-    say(asdict(report), as_json)
+    if not report.sentences:
+        note(f"the input is empty, and so is {output}")
+    if is_replaced:
+        note(f"{output} existed and was replaced")
+    say(asdict(report), as_json, _embedding_rows(report))
+
+
+def _embedding_rows(report: EmbedReport) -> list[list[str]]:
+    speed = f"{duration(report.seconds)}, {report.tokens_per_second:,.0f} tokens per second"
+    rows = [["output", report.output], ["lines", f"{report.sentences:,}"]]
+    if report.resumed:
+        rows.append(["resumed", f"{count_text(report.resumed, 'line')} were done before"])
+    rows += [["tokens", f"{report.tokens:,}"], ["time", speed]]
+    if report.words_cut:
+        rows.append(["cut", f"{count_text(report.words_cut, 'word')} longer than the model reads"])
+    return rows
 
 
 def _say_size(size: JobSize, elmo: Elmo, output: Path, dtype: str) -> None:
@@ -163,11 +181,15 @@ Verbose = Annotated[
 
 
 def info(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="Model name or folder.")],
+    model: Annotated[
+        str | None, typer.Argument(metavar="MODEL", help="Model name or folder.")
+    ] = None,
     verbose: Verbose = False,
     as_json: AsJson = False,
 ) -> None:
     """Show the sizes, training record, license and checksums of a model."""
+    if model is None:
+        raise ConfigError("give the name or folder of a model; `relmo models` lists the installed")
     from relmo.cli.model_tables import differing, show_model
     from relmo.weights.find import describe_model
 
@@ -258,6 +280,7 @@ def pretrain(
     as_json: AsJsonLines = False,
 ) -> None:
     """Pretrain a model on plain text, or fine-tune one with --init."""
+    read_recipe("pretrain", recipe, set_ or [])  # errors first: loading PyTorch takes seconds
     with working("loading PyTorch"):
         from relmo.tasks.lm.pretrain import pretrain as run
         from relmo.tasks.lm.settings import load_recipe
@@ -275,7 +298,12 @@ def pretrain(
         report=say_json if as_json else _as_line,
     )
     if not as_json and is_main_process():
-        say({**scores, "model": str(output / "model")}, as_json)
+        say_rows([*_perplexity_rows(scores), *_model_rows(output / "model")])
+
+
+def _model_rows(model: Path) -> list[list[str]]:
+    use = shlex.join(["relmo", "embed", "FILE", "-o", "vectors.h5", "--model", str(model)])
+    return [["model", str(model)], ["next", use]]
 
 
 FEW_HELD_OUT = 2000
@@ -340,12 +368,12 @@ def perplexity(
     as_json: AsJson = False,
 ) -> None:
     """Compute the perplexity of a text under the forward and backward language model."""
+    if not file.exists():
+        raise ConfigError(f"{file}: no such file")
     with working("loading PyTorch"):
         from relmo.elmo import Elmo
         from relmo.text.documents import find_files, read_documents
 
-    if not file.exists():
-        raise ConfigError(f"{file}: no such file")
     with if_interrupted(NOTHING_WRITTEN):
         with working(f"loading {model}"):
             elmo = Elmo.from_pretrained(model)
@@ -359,15 +387,23 @@ def perplexity(
         with working("scoring the text"):
             characters = sum(len(line) + 1 for document in documents for line in document)
             found = lm.perplexity(split, start.value, characters=characters)
-    if as_json:
-        say(asdict(found), as_json)
-        return
-    rows = [
-        ["perplexity", f"{found.mean:,.2f}, the mean of both directions"],
-        ["forward", f"{found.forward:,.2f}"],
-        ["backward", f"{found.backward:,.2f}"],
-        ["tokens", f"{found.tokens:,} scored, ends of sentences included"],
-        ["unknown", f"{found.unknown_rate:.2%} of the words are outside the vocabulary"],
-        ["per character", f"{found.bits_per_character:.3f} bits"],
-    ]
-    say_rows(rows)
+    say(asdict(found), as_json, _perplexity_rows(asdict(found)))
+
+
+PERPLEXITY_ROWS = {
+    "mean": ("perplexity", "{:,.2f}, the mean of both directions"),
+    "forward": ("forward", "{:,.2f}"),
+    "backward": ("backward", "{:,.2f}"),
+    "tokens": ("tokens", "{:,} scored, ends of sentences included"),
+    "unknown_rate": ("unknown", "{:.2%} of the words are outside the vocabulary"),
+    "bits_per_character": ("per character", "{:.3f} bits"),
+    "mean_before": ("before", "{:,.2f} was the perplexity of the model it began from"),
+    "bits_per_character_before": ("before", "{:.3f} bits per character"),
+}
+"""Scores of held-out text, without that prefix -> heading and value for people."""
+
+
+def _perplexity_rows(scores: Mapping[str, float]) -> list[list[str]]:
+    found = {name.removeprefix("held_out_"): value for name, value in scores.items()}
+    rows = ((title, text, found.get(name)) for name, (title, text) in PERPLEXITY_ROWS.items())
+    return [[title, text.format(value)] for title, text, value in rows if value is not None]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import shlex
 import sys
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -12,13 +13,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from relmo.cli.shared import DEFAULT_MODEL, AsJson, Model, Precision, note, say
+from relmo.cli.shared import DEFAULT_MODEL, AsJson, Model, Precision, count_text, note, say
 from relmo.errors import ConfigError, need_extra
 from relmo.layers import parse_layers
-from relmo.progress import printable
+from relmo.progress import duration, printable
 
 if TYPE_CHECKING:
     from relmo.search import SemanticIndex
+    from relmo.search.sync import SyncReport
 
 SHOWN_BAD_ROWS = 20
 """Bad rows that are listed; the others are counted."""
@@ -142,7 +144,7 @@ def index(
         raise ConfigError("give files or folders to index, or --remove PATH to delete")
     if remove:
         removed = remove_files(where, remove)
-        say({"index": without_password(where), **dataclasses.asdict(removed)}, as_json)
+        _say_index(without_password(where), removed, as_json)
         return
     chosen: dict[str, Any] = {
         "model": model,
@@ -176,7 +178,23 @@ def index(
     )
     if bad > SHOWN_BAD_ROWS:
         note(f"and {bad - SHOWN_BAD_ROWS:,} more bad rows")
-    say({"index": without_password(where), **dataclasses.asdict(report)}, as_json)
+    _say_index(without_password(where), report, as_json)
+
+
+def _say_index(where: str, report: SyncReport, as_json: bool) -> None:
+    done = ("embedded", "unchanged", "deleted", "empty")
+    counts = {what: getattr(report, what) for what in done}
+    documents = ", ".join(f"{count:,} {what}" for what, count in counts.items() if count)
+    rows = [["index", where], ["documents", documents or "none"]]
+    if report.bad or report.skipped:
+        left_out = f"{count_text(report.bad, 'row')}, {count_text(report.skipped, 'path')}"
+        rows.append(["left out", left_out])
+    rows += [
+        ["passages", f"{report.passages:,} in the index"],
+        ["time", duration(report.seconds)],
+        ["next", f'{shlex.join(["relmo", "search", where])} "QUERY"'],
+    ]
+    say({"index": where, **dataclasses.asdict(report)}, as_json, rows)
 
 
 At = Annotated[
@@ -326,7 +344,8 @@ def serve(
         app = create_app(elmo, index=opened, limits=limits, access=access)
         configure_logging()
         address, number = listening.getsockname()[:2]
-        log("start", model=elmo.config.name, host=address, port=number, key=key is not None)
-        note(f"http://{f'[{address}]' if ':' in address else address}:{number}")
+        name, shown = elmo.config.name, f"[{address}]" if ":" in address else address
+        note(f"serving {name} at http://{shown}:{number} (Ctrl-C stops it)")
+        log("start", model=name, host=address, port=number, key=key is not None)
         run_server(app, listening)
         log("stop")

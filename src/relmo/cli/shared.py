@@ -41,13 +41,13 @@ NOTHING_WRITTEN = "interrupted; nothing was written"
 Resume = Annotated[bool, typer.Option("--resume", help="Continue from the last checkpoint.")]
 
 
-def say(values: Mapping[str, Any], as_json: bool) -> None:
-    """Print a result as one JSON object, or as aligned `name  value` lines."""
+def say(values: Mapping[str, Any], as_json: bool, rows: Sequence[Sequence[str]] = ()) -> None:
+    """Print a result as one JSON object, or for people as aligned rows, such as `lines  1,200`."""
     if as_json:
         text = json.dumps(values, ensure_ascii=False)
         typer.echo(json.dumps(values) if UNPRINTABLE.search(text) else text)
-        return
-    say_rows([[name, _readable(value)] for name, value in values.items()])
+    else:
+        say_rows(rows)
 
 
 def say_rows(rows: Sequence[Sequence[str]], indent: str = "") -> None:
@@ -170,11 +170,6 @@ def say_line(values: Mapping[str, Any]) -> None:
     tell(f"relmo: {', '.join(parts)}")
 
 
-def _readable(value: Any) -> str:  # noqa: ANN401 - any JSON
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, int | float):
-        return f"{round(value, 4):,}"  # --json prints all digits
-    if isinstance(value, dict | list):
-        return json.dumps(value, ensure_ascii=False)
-    return str(value)
+def count_text(count: int, noun: str) -> str:
+    """A count for people: 1 line, 1,200 lines."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -152,7 +152,13 @@ def report(runs: Runs, output: ReportFolder, as_json: AsJson = False) -> None:
 
     with if_interrupted(f"interrupted; no file of the report in {output} is half written"):
         made = write_report(runs, output)
-    say(made, as_json)
+    rows = [
+        ["report", made["output"]],
+        ["records", f"{made['records']:,}"],
+        ["findings", f"{made['findings_that_hold']} of the paper's {made['findings']} hold"],
+        ["others", f"{made['others_that_hold']} of {made['others']} hold"],
+    ]
+    say(made, as_json, rows)
 
 
 Suite = Annotated[

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Annotated
@@ -27,6 +28,7 @@ from relmo.cli.shared import (
 )
 from relmo.errors import ConfigError, TextError
 from relmo.progress import printable, working
+from relmo.train.recipe import read_recipe
 
 TaskName = Annotated[
     str,
@@ -79,6 +81,10 @@ def train(
     as_json: AsJsonLines = False,
 ) -> None:
     """Train a task model on labeled data and score it on the test set."""
+    if not data.exists():  # errors first: loading PyTorch takes seconds
+        raise ConfigError(f"{data}: no such file or folder; give a file or a folder of data")
+    if recipe is not None:
+        read_recipe("tasks", recipe, set_ or [])
     with working("loading PyTorch"):
         from relmo.tasks.run import load_task_recipe, train_task
         from relmo.tasks.sources import Source
@@ -99,7 +105,27 @@ def train(
         resume=resume,
         report=say_json if as_json else say_line,
     )
-    say({**scores, "run": str(output)}, as_json)
+    use = shlex.join(["relmo", "predict", str(output), "FILE"])
+    say(
+        {**scores, "run": str(output)},
+        as_json,
+        [*_score_rows(scores), ["run", str(output)], ["next", use]],
+    )
+
+
+PERCENTAGES = ("accuracy", "f1", "precision", "recall", "perfect", "exact_match")
+"""How the names of scores in percent end."""
+
+
+def _score_rows(scores: Mapping[str, float]) -> list[list[str]]:
+    """Scores for people: `test macro F1  81.25 %`."""
+    return [
+        [
+            name.replace("_", " ").replace("f1", "F1"),
+            f"{value:.2f} %" if name.endswith(PERCENTAGES) else f"{value:,.4g}",
+        ]
+        for name, value in scores.items()
+    ]
 
 
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a training run.")]
@@ -120,12 +146,12 @@ def evaluate(
     as_json: AsJson = False,
 ) -> None:
     """Score a trained task model on a labeled file."""
+    _check_file(data, "expected one file in the task's format")
     with working("loading PyTorch"):
         from relmo.tasks.run import TaskCard, load_task
         from relmo.tasks.sources import read_examples
         from relmo.tasks.tables import Columns
 
-    _check_file(data, "expected one file in the task's format")
     facts, columns = TaskCard.read(run).facts, Columns(text, label)
     with if_interrupted(NOTHING_WRITTEN):
         with working(f"loading {run}"):
@@ -136,7 +162,7 @@ def evaluate(
             raise TextError(f"{data}: contains no examples")
         task.check(data, examples, facts)
         scores = task.score_on(examples)
-    say(scores, as_json)
+    say(scores, as_json, [["examples", f"{len(examples):,}"], *_score_rows(scores)])
 
 
 File = Annotated[str, typer.Argument(metavar="FILE|-", help="Text file, or - for standard input.")]
@@ -159,6 +185,8 @@ def predict(
 
     Of a table, its texts are read.
     """
+    if file != "-":
+        _check_file(Path(file), "expected a text file, or - for standard input")
     with working("loading PyTorch"):
         from relmo.tasks.run import load_task
 
@@ -189,18 +217,17 @@ def _shown(text: str) -> str:
 
 def _lines(run: Path, file: str, text: str | None) -> Iterator[str]:
     """The lines of a file or of standard input; the texts of a table."""
-    from relmo.tasks.data_files import decoded_lines, numbered_lines
+    from relmo.tasks.data_files import decoded_lines, numbered_lines, stem_of
     from relmo.tasks.registry import find_task
     from relmo.tasks.run import TaskCard
     from relmo.tasks.sources import read_texts
     from relmo.tasks.tables import Columns
 
     path = Path(file)
-    if file != "-":
-        _check_file(path, "expected a text file, or - for standard input")
     card = TaskCard.read(run)
     task = find_task(card.task)
-    if file != "-" and task.is_table(path):
+    is_csv = bool(task.tables) and stem_of(path).endswith(".csv")  # none is plain text
+    if file != "-" and (is_csv or task.is_table(path)):
         return read_texts(path, Columns(text=text), card.facts.get("source", {}))
     if text is not None:
         where = "standard input" if file == "-" else path.name

@@ -35,9 +35,10 @@ def usable_device(name: str | torch.device) -> torch.device:
         found = available_devices()
         asks_for_gpu = str(name).startswith("cuda") and len(found) == 1
         hint = "; a GPU needs its driver (nvidia-smi) and a torch built with CUDA"
+        name_hint = "; the name of an NVIDIA GPU is 'cuda'" if str(name).startswith("gpu") else ""
         raise ConfigError(
             f"device {str(name)!r} is not available; torch finds {', '.join(found)} on this "
-            f"machine{hint if asks_for_gpu else ''}"
+            f"machine{name_hint or (hint if asks_for_gpu else '')}"
         ) from error
     return device
 

@@ -35,6 +35,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import IO, Any, AnyStr, Generic, Self
@@ -52,6 +53,8 @@ MAX_ID_BYTES = 2000
 """Of the id of a row; with a path before it, PostgreSQL must be able to index it."""
 MAX_UNPACKED = 5
 """Size of a spreadsheet when it is unpacked, as a multiple of the limit of a document."""
+MAX_NAMED = 5
+"""Sheets that are not read and named."""
 MAX_SHEET_ROWS = 1_048_576
 """Rows of a spreadsheet, by its standard."""
 csv.field_size_limit(2**31 - 1)  # `BoundedLines` has a limit that can be chosen
@@ -244,7 +247,10 @@ def is_under(source: str, paths: Iterable[str | Path]) -> bool:
 
 
 def read_source(
-    source: str, columns: TableColumns, max_bytes: int = MAX_BYTES
+    source: str,
+    columns: TableColumns,
+    max_bytes: int = MAX_BYTES,
+    note: Callable[[str], None] = lambda text: None,
 ) -> Iterator[Document | BadRow]:
     """The documents of one file, and its rows that cannot be read.
 
@@ -252,11 +258,12 @@ def read_source(
         source: path of the file.
         columns: the columns of a table.
         max_bytes: limit of one document; a longer one is a bad row.
+        note: called with a line about what is left out by design, such as further sheets.
     """
     path = Path(source)
     try:
         if path.suffix.lower() in TABLE_SUFFIXES:
-            yield from _read_table(path, source, columns, max_bytes)
+            yield from _read_table(path, source, columns, max_bytes, note)
             return
         if path.stat().st_size > max_bytes:
             yield BadRow(source, 1, too_long("the file", max_bytes))
@@ -283,11 +290,17 @@ def too_long(what: str, limit: int) -> str:
 
 
 def _read_table(
-    path: Path, source: str, columns: TableColumns, max_bytes: int
+    path: Path,
+    source: str,
+    columns: TableColumns,
+    max_bytes: int,
+    note: Callable[[str], None],
 ) -> Iterator[Document | BadRow]:
     seen: set[str] = set()
     suffix = path.suffix.lower()
-    read_rows = {".jsonl": _jsonl_rows, ".xlsx": _xlsx_rows}.get(suffix, _csv_rows)
+    read_rows = _jsonl_rows if suffix == ".jsonl" else _csv_rows
+    if suffix == ".xlsx":
+        read_rows = partial(_xlsx_rows, note=note)
     for number, (line, cells) in enumerate(read_rows(path, max_bytes), start=1):
         if isinstance(cells, str):
             yield BadRow(source, line, cells)
@@ -387,7 +400,7 @@ def _number(cell: str) -> str | int | float:
     return cell
 
 
-def _xlsx_rows(path: Path, max_bytes: int) -> Iterator[Row]:
+def _xlsx_rows(path: Path, max_bytes: int, note: Callable[[str], None]) -> Iterator[Row]:
     need_extra("search", "openpyxl")
     line = 1
     try:
@@ -401,7 +414,11 @@ def _xlsx_rows(path: Path, max_bytes: int) -> Iterator[Row]:
             return
         # openpyxl leaves a file that it cannot read open: so the file is ours
         with path.open("rb") as file, closing(_open_book(file)) as book:
-            sheet = book.worksheets[0]
+            sheet, *others = book.worksheets
+            if others:
+                names = ", ".join(repr(each.title) for each in others[:MAX_NAMED])
+                more = f" and {len(others) - MAX_NAMED} more" if len(others) > MAX_NAMED else ""
+                note(f"{path}: only the sheet {sheet.title!r} is read, not {names}{more}")
             sheet.reset_dimensions()  # what the file says of its size need not be true
             header: list[str] = []
             for line, cells in enumerate(sheet.iter_rows(values_only=True), start=1):
@@ -511,6 +528,9 @@ class BoundedLines(Generic[AnyStr]):
 TextRange = tuple[int, int]
 """(start, end) in characters of a text."""
 
+MAX_PASSAGES = 500_000
+"""Of one document, whose vectors are in memory together: 2 GB at width 1024. 50 MB of text have
+that many only if they have 100 bytes each."""
 MAX_WRAPPED_LINE = 160
 """Characters of the longest line in text that counts as wrapped to a page width."""
 MAX_HEADING_WORDS = 16
@@ -535,7 +555,7 @@ class Passage:
 
 
 def split_passages(document: Document, unit: PassageUnit, max_words: int) -> list[Passage]:
-    """The passages of a document in order, with their positions in it."""
+    """The passages of a document in order, with their positions in it; TextError if too many."""
     text = document.text
     if unit == "auto":
         unit = "window" if document.is_row else "paragraph"
@@ -546,6 +566,11 @@ def split_passages(document: Document, unit: PassageUnit, max_words: int) -> lis
             line += text.count("\n", seen, start)
             seen = start
         passages.append(Passage(start, end, line, text[start:end]))
+        if len(passages) > MAX_PASSAGES:
+            raise TextError(
+                f"{document.key!r} splits into more than {MAX_PASSAGES:,} passages, which are "
+                f"stored together; split the document, or choose longer passages"
+            )
     return passages
 
 

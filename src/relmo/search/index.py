@@ -237,7 +237,7 @@ class SemanticIndex:
         vector = self.encoder.encode([query])[0]  # (D,)
         terms = self.analyze(query) if hybrid else []
         limited = nullcontext() if max_seconds is None else self.store.deadline(max_seconds)
-        with limited:
+        with limited, self.store.one_state():
             return self._search(vector, terms, k, conditions(where), by_document, max_characters)
 
     def _search(

@@ -178,6 +178,13 @@ class PostgresStore(Store):
             with self._session():
                 self._run("RESET statement_timeout")
 
+    @contextmanager
+    def one_state(self) -> Iterator[None]:
+        """Within the block, one state of the index is read, whatever other processes write."""
+        with self._session(), self._db.transaction():
+            self._run("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            yield
+
     def _failure(self, error: Exception) -> BaseException:
         from psycopg.errors import QueryCanceled
 

@@ -322,9 +322,12 @@ class SqliteStore(Store):
             self._version = -1
 
     @contextmanager
-    def _reading(self) -> Iterator[PassageRows]:
-        """One state of the index, which stays the same while other processes write."""
+    def one_state(self) -> Iterator[PassageRows]:
+        """Within the block, one state of the index is read, whatever other processes write."""
         with self._session():
+            if self._db.in_transaction:  # the block is inside another one
+                yield self._current()
+                return
             self._run("BEGIN")
             try:
                 yield self._current()
@@ -409,7 +412,7 @@ class SqliteStore(Store):
 
     def nearest(self, query: Vectors, count: int, where: Conditions = ()) -> list[Scored]:
         """Passages by inner product with the query, best first."""
-        with self._reading() as rows:
+        with self.one_state() as rows:
             if len(rows.ids) == 0:
                 return []
             check_width(self.name, rows.vectors, len(query))
@@ -423,7 +426,7 @@ class SqliteStore(Store):
 
     def matching(self, terms: Sequence[str], count: int, where: Conditions = ()) -> list[Scored]:
         """Passages that contain one of the terms, by BM25."""
-        with self._reading() as rows:
+        with self.one_state() as rows:
             if len(rows.ids) == 0:
                 return []
             scores = np.zeros(len(rows.ids))  # (N,)
@@ -443,7 +446,7 @@ class SqliteStore(Store):
 
     def vectors(self, passages: Sequence[int]) -> Vectors:
         """The vectors of passages by number, (n, D)."""
-        with self._reading() as rows:
+        with self.one_state() as rows:
             at, found = rows.find(np.array(passages, dtype=np.int64))
             result = np.zeros((len(passages), rows.vectors.shape[1]), np.float32)
             result[found] = rows.vectors[at]

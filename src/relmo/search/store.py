@@ -17,7 +17,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
@@ -179,6 +179,10 @@ class Store(ABC):
             yield
         finally:
             self._thread.deadline = math.inf
+
+    @abstractmethod
+    def one_state(self) -> AbstractContextManager[object]:
+        """Within the block, this thread reads one state of the index, whatever others write."""
 
     def _is_late(self) -> bool:
         return time.monotonic() > float(getattr(self._thread, "deadline", math.inf))

@@ -17,7 +17,7 @@ from typing import Any
 
 from relmo.elmo import Elmo
 from relmo.errors import ConfigError, DataError, Interrupted, TextError
-from relmo.progress import progress
+from relmo.progress import progress, tell
 from relmo.search.documents import (
     MAX_BYTES,
     BadRow,
@@ -187,7 +187,7 @@ class _SyncRun:
         total, has_text, missing = 0, self.store.read_header() is not None, self.columns.meta or ()
         for source in self.sources:
             before, wrong = total, None
-            for item in self._read(source):
+            for item in self._read(source, lambda text: tell(f"relmo: {text}")):
                 if isinstance(item, Document):
                     total += 1
                     has_text = has_text or bool(item.text.strip())
@@ -279,5 +279,7 @@ class _SyncRun:
         self.report.bad += 1
         self.on_bad(row)
 
-    def _read(self, source: str) -> Iterator[Document | BadRow]:
-        return read_source(source, self.columns, self.max_bytes)
+    def _read(
+        self, source: str, note: Callable[[str], None] = lambda text: None
+    ) -> Iterator[Document | BadRow]:
+        return read_source(source, self.columns, self.max_bytes, note)

@@ -127,6 +127,7 @@ def relmo_routes(service: Service) -> APIRouter:
                 for s, v in zip(sentences, vectors, strict=True)
             ],
             "usage": {"prompt_tokens": num_words, "total_tokens": num_words},
+            **service.note_on(sentences),
         }
         return await asyncio.to_thread(json_response, answer)
 
@@ -194,6 +195,8 @@ def page_routes(app: FastAPI, service: Service) -> APIRouter:
         """Place every occurrence of a word on a plane (PCA) and cluster similar ones."""
         layers: LayerChoice = "mean" if body.layer is None else body.layer
         check_requested(layers, service.num_layers)
+        if body.senses and body.layer is not None:
+            raise invalid("give layer or senses, not both", "no_such_layer", "senses")
         sentences = await service.tokenize(body.sentences)
         word = body.word.strip().casefold()
         places = [
@@ -210,8 +213,12 @@ def page_routes(app: FastAPI, service: Service) -> APIRouter:
         numbers = sorted({s for s, _ in places})  # the others need not be read
         wanted = [sentences[s] for s in numbers]
         num_words = sum(len(sentence.words) for sentence in wanted)
-        request.scope[RESERVATION].add(num_words * service.width * BYTES_PER_VALUE)
-        read = await service.embed(wanted, lambda found: choose_layers(found, layers))
+        width = service.width * (service.num_layers if body.senses else 1)  # or a little less
+        request.scope[RESERVATION].add(num_words * width * BYTES_PER_VALUE)
+        if body.senses:
+            read = await service.sense_vectors(wanted)
+        else:
+            read = await service.embed(wanted, lambda found: choose_layers(found, layers))
         vectors = dict(zip(numbers, read, strict=True))
         occurrences = np.stack([vectors[s][t] for s, t in places])  # (N, D)
         found = await asyncio.to_thread(map_words, occurrences)
@@ -220,7 +227,8 @@ def page_routes(app: FastAPI, service: Service) -> APIRouter:
              "x": float(x), "y": float(y), "cluster": int(cluster)}
             for (s, t), (x, y), cluster in zip(places, found.points, found.clusters, strict=True)
         ]  # fmt: skip
-        return json_response({"points": points, "shares": found.shares.tolist()})
+        shares = found.shares.tolist()
+        return json_response({"points": points, "shares": shares, **service.note_on(wanted)})
 
     return router
 

@@ -321,6 +321,9 @@ class SentenceVectors(BaseModel):
     vectors: list[list[list[float]]]
 
 
+NOTE: Any = Field(None, description="Present if the text is in a script unknown to the model.")
+
+
 class TokenVectors(BaseModel):
     """Vectors of every token of every sentence."""
 
@@ -329,6 +332,7 @@ class TokenVectors(BaseModel):
     layers: list[int | Literal["mean"]]
     sentences: list[SentenceVectors]
     usage: Usage
+    note: str | None = NOTE
 
 
 class SubstitutesBody(Body):
@@ -398,6 +402,7 @@ class WordMapBody(Body):
     layer: Annotated[Integer, WithJsonSchema(LAYER)] | None = Field(
         None, description="Layer number from 0; default: mean of all layers."
     )
+    senses: bool = Field(False, description="Compare sense vectors instead of layers.")
 
 
 class Point(BaseModel):
@@ -416,3 +421,4 @@ class WordMapAnswer(BaseModel):
 
     points: list[Point]
     shares: list[float]
+    note: str | None = NOTE

@@ -8,6 +8,7 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import TypeVar
 
 import numpy as np
@@ -24,6 +25,7 @@ from relmo.serve.errors import ApiError, invalid
 from relmo.serve.limits import Limits
 from relmo.serve.monitoring import Metrics
 from relmo.serve.schemas import SearchBody, SubstitutesBody
+from relmo.text.lexicon import WATCHED
 from relmo.text.sentences import split_sentences
 from relmo.types import Token, Vectors
 
@@ -93,6 +95,24 @@ class Service:
         """Apply `reduce` to the layers (L + 1, T, D) of each sentence."""
         words = [sentence.words for sentence in sentences]
         return await asyncio.wrap_future(self.batcher.embed(words, reduce))
+
+    async def sense_vectors(self, sentences: Sequence[TokenizedSentence]) -> list[Vectors]:
+        """Sense vectors of each sentence, (T, P + L D); other requests are served in between."""
+        ends = np.cumsum([len(sentence.words) for sentence in sentences])
+        found: list[Vectors] = []
+        batches = zip(ends // self.limits.batch_tokens, sentences, strict=True)
+        for _, batch in groupby(batches, lambda pair: pair[0]):
+            words = [sentence.words for _, sentence in batch]
+            read = functools.partial(self.elmo.sense_vectors, words)
+            found += await asyncio.wrap_future(self.batcher.call(read, sum(map(len, words))))
+        return found
+
+    def note_on(self, sentences: Sequence[TokenizedSentence]) -> dict[str, str]:
+        """For an answer: a note on the first sentence in a script that the model does not know."""
+        lexicon = self.elmo.lexicon
+        found = (lexicon and lexicon.strange_script(s.words) for s in sentences[:WATCHED])
+        note = next(filter(None, found), None)
+        return {"note": note} if isinstance(note, str) else {}
 
     async def tokenize(self, sentences: Sequence[str | Sequence[str]]) -> list[TokenizedSentence]:
         """Tokenize strings, take token lists as they are, and check both against the limits."""

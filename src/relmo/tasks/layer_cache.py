@@ -1,12 +1,16 @@
 """The biLM's layers of a dataset, computed once: an epoch then costs the task's model alone.
 
 They are kept in a table of `relmo.vectors.table_cache`, (tokens, L + 1, D), sentence by sentence.
+While it is computed, its parts are kept likewise, in FOLDER/<key>.parts: an interrupted run goes on
+with the next part.
 """
 
 from __future__ import annotations
 
 import math
+import shutil
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -14,12 +18,15 @@ import torch
 from torch import Tensor
 
 from relmo.elmo import Elmo
-from relmo.errors import ConfigError
+from relmo.errors import ConfigError, Interrupted
 from relmo.kernels.device import to_device
-from relmo.progress import progress
+from relmo.progress import Work, working
 from relmo.vectors.table_cache import Table, cached_table, table_key
 
 Words = tuple[str, ...]
+PART_TOKENS = {"cpu": 20_000, "cuda": 500_000}
+"""Tokens of a part, about: what is computed again after an interruption is less. A GPU reads more
+than that in a second."""
 MAX_BYTES = 64 * 2**30
 """Larger caches are refused."""
 ON_DEVICE_BYTES = 24 * 2**30
@@ -47,7 +54,11 @@ class LayerCache:
             )
         key = table_key(elmo.fingerprint(), distinct)
         facts = {"model": elmo.config.name}
-        table, self.meta = cached_table(folder, key, shape, lambda: _read(elmo, distinct), facts)
+        parts = folder / f"{key}.parts"
+        table, self.meta = cached_table(
+            folder, key, shape, lambda: _read(elmo, distinct, parts), facts
+        )
+        shutil.rmtree(parts, ignore_errors=True)
         ends = np.cumsum([0, *map(len, distinct)])
         self._first = dict(zip(distinct, ends[:-1].tolist(), strict=True))
         self._table: Tensor | Table = table  # (tokens, L + 1, D)
@@ -77,8 +88,45 @@ def free_bytes(device: torch.device) -> int:
     return min(ON_DEVICE_BYTES, torch.cuda.mem_get_info(device)[0] // 2)
 
 
-def _read(elmo: Elmo, sentences: Sequence[Words]) -> Iterator[Table]:
-    """Layers (T, L + 1, D) of each sentence."""
-    stream = elmo.embed_stream(map(list, sentences), dtype="float16")
-    for vectors in progress(stream, len(sentences), "sentences read by ELMo", show=True):
+def _read(elmo: Elmo, sentences: Sequence[Words], folder: Path) -> Iterator[Table]:
+    """Layers (tokens, L + 1, D) of the sentences, part by part; a folder keeps those that are read.
+
+    Only when all are read are they handed out, and each deleted then: never are all of them on the
+    disk twice.
+    """
+    tables, read = [], 0
+    with working("sentences read by ELMo", len(sentences)) as work:
+        for part in _parts(sentences, PART_TOKENS[elmo.device.type]):
+            shape = sum(map(len, part)), elmo.config.num_layers, elmo.config.width
+            key, compute = table_key("", part), partial(_read_part, elmo, part, work)
+            try:
+                tables.append((cached_table(folder, key, shape, compute, {})[0], folder / key))
+            except KeyboardInterrupt as error:
+                done = f"{read:,} of {len(sentences):,} sentences read by ELMo are kept in {folder}"
+                safe = f"interrupted before training; {done if read else 'nothing was kept'}"
+                raise Interrupted(safe, cause=error) from error
+            read += len(part)
+            if read > work.done:  # by an earlier run
+                work.skip(read - work.done)
+    for table, place in tables:
+        yield table
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def _read_part(elmo: Elmo, sentences: Iterable[Words], work: Work) -> Iterator[Table]:
+    for vectors in elmo.embed_stream(map(list, sentences), dtype="float16"):
         yield vectors.swapaxes(0, 1).astype(np.float16)
+        work.advance()
+
+
+def _parts(sentences: Iterable[Words], tokens: int) -> Iterator[list[Words]]:
+    """Consecutive sentences, of so many tokens or a little more together."""
+    part: list[Words] = []
+    count = 0
+    for sentence in sentences:
+        part.append(sentence)
+        count += len(sentence)
+        if count >= tokens:
+            yield part
+            part, count = [], 0
+    yield part

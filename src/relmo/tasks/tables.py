@@ -161,7 +161,7 @@ def choose_columns(
 def filled_rows(path: str | Path, names: Sequence[str]) -> Iterator[TableRow]:
     """The rows with a value in all of these columns; a warning counts and names the others.
 
-    If there are only others, the first one's error is raised.
+    If there are only others, an error names the column that is empty, or else the first one's.
     """
     skipped: list[TableRow] = []
     is_any = False
@@ -172,6 +172,10 @@ def filled_rows(path: str | Path, names: Sequence[str]) -> Iterator[TableRow]:
             is_any = True
             yield row
     if skipped and not is_any:
+        for name in names if len(skipped) > 1 else ():
+            if all(name in row.cells and row.is_empty(name) for row in skipped):
+                what = f"the column {name!r} is empty in all {len(skipped):,} rows"
+                raise TextError(f"{path}: {what}; fill it in, or choose another column")
         for name in names:
             skipped[0].text(name)
     warn_of_skipped(skipped, names)

@@ -103,17 +103,23 @@ class Lexicon:
 
     def check_script(self, sentence: Sequence[str]) -> None:
         """Warn, once, if most words are in a script that the list hardly contains."""
-        found = Counter(filter(None, map(script_of, sentence[:WATCHED])))
-        if self._has_warned or not self.scripts or not found:
-            return
-        strange, count = max(found.items(), key=lambda item: (item[0] not in self.scripts, item[1]))
-        if strange not in self.scripts and 2 * count > found.total():
+        if not self._has_warned and (message := self.strange_script(sentence)) is not None:
             self._has_warned = True
-            own = ", ".join(sorted(self.scripts))
-            warn_caller(
-                f"the text is in {strange} script, the words that this model knows are in {own}: "
-                f"its vectors, scores and perplexity mean little here; use a model of this language"
-            )
+            warn_caller(message)
+
+    def strange_script(self, sentence: Sequence[str]) -> str | None:
+        """What to say if most words are in a script that the list hardly contains, else None."""
+        found = Counter(filter(None, map(script_of, sentence[:WATCHED])))
+        if not self.scripts or not found:
+            return None
+        strange, count = max(found.items(), key=lambda item: (item[0] not in self.scripts, item[1]))
+        if strange in self.scripts or 2 * count <= found.total():
+            return None
+        own = ", ".join(sorted(self.scripts))
+        return (
+            f"the text is in {strange} script, the words that this model knows are in {own}: "
+            f"its vectors, scores and perplexity mean little here; use a model of this language"
+        )
 
     @classmethod
     def read(cls, path: Path, max_words: int | None = None) -> Lexicon:

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from relmo import errors
-from relmo.errors import ConfigError, MissingExtra
+from relmo.errors import ConfigError, MissingExtra, TextError
+from relmo.search import documents
 from relmo.search.documents import (
     BadRow,
     Document,
@@ -147,6 +148,22 @@ def test_spreadsheets_are_read_from_their_first_sheet(tmp_path):
         ("two", 4, {"year": None}),
     ]
     assert not bad
+
+
+@pytest.mark.parametrize(("count", "named"), [(0, None), (1, "'B 0'"), (7, "'B 4' and 2 more")])
+def test_sheets_that_are_not_read_are_named(tmp_path, count, named):
+    path, book, notes = tmp_path / "a.xlsx", openpyxl.Workbook(), []
+    book.active.title = "A"
+    for number in range(count):
+        book.create_sheet(f"B {number}").append(["text"])
+    for row in (["text"], ["one"]):
+        book["A"].append(row)
+    book.save(path)
+    assert [d.text for d in read_source(str(path), TableColumns(), note=notes.append)] == ["one"]
+    assert len(notes) == bool(count)
+    for note in notes:
+        assert note.startswith(f"{path}: only the sheet 'A' is read, not 'B 0'")
+        assert note.endswith(named)
 
 
 def test_a_broken_spreadsheet_is_a_bad_row(tmp_path):
@@ -474,3 +491,11 @@ def test_an_id_that_no_store_can_index_is_a_bad_row(tmp_path):
     assert isinstance(bad, BadRow)
     assert "more than 2,000 bytes" in bad.problem
     assert good.text == "B."
+
+
+def test_a_document_of_endless_passages_is_refused(monkeypatch):
+    monkeypatch.setattr(documents, "MAX_PASSAGES", 3)
+    few, many = (Document("a.txt", "a.txt", "- a\n" * count) for count in (3, 4))
+    assert len(split_passages(few, "line", 50)) == 3
+    with pytest.raises(TextError, match="'a.txt' splits into more than 3 passages, .* split"):
+        split_passages(many, "line", 50)

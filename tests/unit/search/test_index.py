@@ -187,3 +187,19 @@ def test_threads_may_search_while_one_writes(index):
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+def test_a_hybrid_search_sees_one_state_though_another_process_writes(index, tiny, monkeypatch):
+    matching = index.store.matching
+
+    def found_then_deleted(*args):
+        scored = matching(*args)
+        with SemanticIndex.open(index.store.path, elmo=tiny) as other:
+            other.delete(["river"])
+        return scored
+
+    before = index.search("river bank", hybrid=True)
+    monkeypatch.setattr(index.store, "matching", found_then_deleted)
+    assert index.search("river bank", hybrid=True) == before
+    monkeypatch.undo()
+    assert "river" not in found(index.search("river bank", hybrid=True))

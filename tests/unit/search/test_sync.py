@@ -18,6 +18,7 @@ from relmo.search.sync import index_files, remove_files
 from tests.support.toy_search import postgres_address
 
 pytest.importorskip("Stemmer", reason="pip install 'relmo[search]'")
+openpyxl = pytest.importorskip("openpyxl", reason="pip install 'relmo[search]'")
 
 
 @pytest.fixture
@@ -274,6 +275,16 @@ def test_a_run_that_is_interrupted_says_what_is_safe_and_loses_nothing_of_anothe
     monkeypatch.setattr(SemanticIndex, "_embed", embed)
     assert follow(tiny).unchanged == 6
     assert len(held()) == 8
+
+
+def test_a_sheet_that_is_not_read_is_told_once(tiny, notes, capsys):
+    book = openpyxl.Workbook()
+    for row in (["id", "text"], ["x", "A text."]):
+        book.active.append(row)
+    book.create_sheet("Old").append(["text"])
+    book.save(notes / "t.xlsx")
+    assert follow(tiny).documents == 9
+    assert capsys.readouterr().err.count("only the sheet 'Sheet' is read, not 'Old'") == 1
 
 
 def test_a_metadata_column_that_no_row_has_is_a_wrong_call(tiny, notes):

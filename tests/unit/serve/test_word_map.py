@@ -5,6 +5,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
+from relmo.serve.limits import Limits
 from relmo.serve.word_map import map_words, silhouette
 
 
@@ -90,11 +91,36 @@ def test_the_route_places_every_occurrence(client):
     assert places == [(0, 1, "bank"), (2, 1, "Bank"), (2, 4, "bank")]
 
 
+def test_the_route_compares_sense_vectors(make_client, tiny):
+    sentences = [["bank"], ["the", "bank", "raised"], ["a", "bank"], ["bank", "rates"]]
+    wanted = [
+        v[s.index("bank")] for s, v in zip(sentences, tiny.sense_vectors(sentences), strict=True)
+    ]
+    client = make_client(limits=Limits(batch_tokens=3))
+    answer = client.post("/word_map", json={"word": "bank", "sentences": sentences, "senses": True})
+    points = [(p["x"], p["y"]) for p in answer.json()["points"]]
+    np.testing.assert_allclose(points, map_words(np.stack(wanted)).points, atol=1e-4)
+    assert "note" not in answer.json()
+
+
+@pytest.mark.filterwarnings("ignore::relmo.errors.TextWarning")  # said once, to the operator
+def test_routes_note_a_script_that_the_model_does_not_know(make_client, speaking):
+    client, texts = make_client(speaking), ["은행 이 금리 를", "the bank"]
+    for _ in range(2):  # each request, not only the first
+        tokens = client.post("/embed_tokens", json={"sentences": texts})
+        found = client.post("/word_map", json={"word": "은행", "sentences": texts})
+        for answer in (tokens, found):
+            assert answer.json()["note"].startswith("the text is in Hangul script")
+    answer = client.post("/word_map", json={"word": "bank", "sentences": texts})
+    assert "note" not in answer.json()  # its sentence is not in that script
+
+
 @pytest.mark.parametrize(
     ("body", "code"),
     [
         ({"word": "x", "sentences": ["a b"]}, "word_not_found"),
         ({"word": "a", "sentences": ["a"], "layer": 9}, "no_such_layer"),
+        ({"word": "a", "sentences": ["a"], "layer": 1, "senses": True}, "no_such_layer"),
         ({"word": "a", "sentences": ["a a"] * 251}, "too_many_occurrences"),
         ({"word": "\ud800", "sentences": ["a"]}, "string_unicode"),
         ({"word": "", "sentences": ["a"]}, "string_too_short"),

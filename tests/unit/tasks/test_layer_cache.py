@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from relmo import Elmo
-from relmo.errors import ConfigError
+from relmo.errors import ConfigError, Interrupted
 from relmo.tasks import layer_cache
 from relmo.tasks.inputs import InputSettings, make_elmo_layer
 from relmo.tasks.layer_cache import ON_DEVICE_BYTES, LayerCache, free_bytes
@@ -60,6 +60,26 @@ def test_layers_are_computed_once(elmo, tmp_path):
     assert len(caches(tmp_path)) == 1
     assert first.meta["shape"] == [12, 3, 16]
     assert first.meta["bytes"] == (tmp_path / caches(tmp_path)[0] / "layers.npy").stat().st_size
+
+
+def test_an_interrupted_reading_goes_on_where_it_stopped(elmo, tmp_path, monkeypatch):
+    monkeypatch.setattr(layer_cache, "PART_TOKENS", {"cpu": 4})  # three parts
+    whole = LayerCache(elmo, SENTENCES, tmp_path / "whole")(SENTENCES)
+    assert elmo.streams == 3
+    with monkeypatch.context() as patch:
+        patch.setattr(layer_cache.Work, "advance", interrupt_in_the_second_part)
+        with pytest.raises(Interrupted, match="1 of 5 sentences read by ELMo are kept in"):
+            LayerCache(elmo, SENTENCES, tmp_path / "run")
+    elmo.streams = 0
+    assert torch.equal(LayerCache(elmo, SENTENCES, tmp_path / "run")(SENTENCES), whole)
+    assert elmo.streams == 2
+    assert caches(tmp_path / "run") == caches(tmp_path / "whole")
+
+
+def interrupt_in_the_second_part(work, count=1):
+    work.done += count
+    if work.done == 2:
+        raise KeyboardInterrupt
 
 
 @pytest.mark.parametrize(

@@ -80,6 +80,12 @@ def test_a_column_that_the_first_rows_lack_is_found(write):
 # ── rows ────────────────────────────────────────────────────────────────────────────────────
 
 
+def test_a_column_without_any_value_is_named(write):
+    path = write("text,verdict\na,\nb, \n")
+    with pytest.raises(TextError, match="the column 'verdict' is empty in all 2 rows"):
+        list(filled_rows(path, ("text", "verdict")))
+
+
 def test_rows_without_a_value_are_skipped_counted_and_named(write):
     path = write("text,label\na,x\n ,x\nb,\nc,y\n" + "d,\n" * 5)
     with pytest.warns(

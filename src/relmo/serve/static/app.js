@@ -2,7 +2,7 @@
 // once; moving a slider only recomputes the similarities.
 
 import { ApiError, ask, useKey } from "./api.js";
-import { find, make, showOverflow } from "./elements.js";
+import { find, make, showNote, showOverflow } from "./elements.js";
 import { drawHeat, describeWord } from "./heat.js";
 import { readMap } from "./map.js";
 import { drawStory } from "./story.js";
@@ -64,6 +64,7 @@ async function readPair() {
   const found = await ask("/embed_tokens", { sentences });
   return () => {
     clear.pair();
+    showNote("pair-note", found.note);
     state.pair = found.sentences.map(({ tokens, vectors }) => ({
       words: tokens.map((token) => token.text), layers: vectors,
     }));
@@ -94,9 +95,10 @@ const clear = {
     find("heat").replaceChildren();
     find("word").replaceChildren();
     find("pair-result").hidden = true;
+    showNote("pair-note");
   },
   word: () => find("word").replaceChildren(),
-  map: () => find("map").replaceChildren(),
+  map: () => { find("map").replaceChildren(); showNote("map-note"); },
   search: () => find("hits").replaceChildren(),
 };
 const turns = {};
@@ -152,6 +154,7 @@ function build({ num_layers, model, has_index }) {
     slider("γ", "gamma-value", 0.05, 3, 1, { id: "gamma" }),
     make("p", {}, "γ scales every vector: it changes dot products but not cosines."));
   find("map-layer").replaceChildren(make("option", { value: "mean" }, "Mean of all layers"),
+    make("option", { value: "senses" }, "Sense vectors"),
     ...numbers.map((number) => make("option", { value: number }, `Layer ${number}`)));
   find("example").replaceChildren(...EXAMPLES.map((pair, number) => make("option", { value: number }, pair.join("  /  "))));
   find("search-section").hidden = !has_index;

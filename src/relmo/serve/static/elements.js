@@ -14,6 +14,12 @@ export function make(name, attributes = {}, ...children) {
 
 export const find = (id) => document.getElementById(id);
 
+// A remark of the server on the text; hidden if there is none.
+export function showNote(id, note = "") {
+  find(id).textContent = note && note[0].toUpperCase() + note.slice(1) + ".";
+  find(id).hidden = !note;
+}
+
 export const unsigned = (number) => number.replace(/^-(0\.?0*)$/, "$1").replace("-", "−");
 
 // Shows on which sides a region hides something: a shadow, and a line of text below.

@@ -1,10 +1,10 @@
 // A map of the occurrences of one word, and the sentences in the same colors.
 
 import { ApiError, ask } from "./api.js";
-import { find, make } from "./elements.js";
+import { find, make, showNote } from "./elements.js";
 
 const HEIGHT = 320, EDGE = 34, RADIUS = 7;
-const LETTER = 7.5, LINE = 15; // size of a label's character, in pixels
+const LETTER = 8, LINE = 18; // size of a label's character, in pixels
 const NAMED = 4; // numbers in one label
 
 // Returns a function that draws the answer, so that a late answer can be left undrawn.
@@ -14,17 +14,19 @@ export async function readMap() {
   if (!word || !sentences.length) throw new ApiError(0, "Enter a word and some sentences that contain it.");
   const layer = find("map-layer").value;
   const body = { word, sentences };
-  if (layer !== "mean") body.layer = Number(layer);
+  if (layer === "senses") body.senses = true;
+  else if (layer !== "mean") body.layer = Number(layer);
   const answer = await ask("/word_map", body);
   return () => draw(answer, sentences);
 }
 
-function draw({ points, shares }, sentences) {
+function draw({ points, shares, note: remark }, sentences) {
+  showNote("map-note", remark);
   const width = Math.max(280, find("map-form").clientWidth); // a unit is a pixel, on phones too
   const place = scale(points, width);
   const percent = (share) => `${Math.round(100 * share)}% of the variance`;
   const svg = make("svg", { viewBox: `0 0 ${width} ${HEIGHT}`, role: "group", "aria-label": "Map of occurrences" });
-  svg.append(
+  if (points.length > 1) svg.append(
     make("text", { x: width / 2, y: HEIGHT - 6, class: "axis", "text-anchor": "middle" }, `→ first principal component: ${percent(shares[0])}`),
     make("text", { x: -HEIGHT / 2, y: 14, class: "axis", "text-anchor": "middle", transform: "rotate(-90)" }, `→ second: ${percent(shares[1])}`));
   const list = make("ul");
@@ -64,7 +66,7 @@ function labels(spots, width) {
     else groups.push({ spot, numbers: [number + 1] });
   });
   const taken = groups.map(({ spot: [x, y] }) => [x - RADIUS, y - RADIUS, x + RADIUS, y + RADIUS]);
-  const fits = (box) => box[0] >= 20 && box[1] >= 0 && box[2] <= width && box[3] <= HEIGHT - 20 &&
+  const fits = (box) => box[0] >= 24 && box[1] >= 0 && box[2] <= width && box[3] <= HEIGHT - 24 &&
     taken.every((other) => box[2] <= other[0] || other[2] <= box[0] || box[3] <= other[1] || other[3] <= box[1]);
   return groups.flatMap(({ spot: [x, y], numbers }) => {
     const text = numbers.slice(0, NAMED).join(", ") + (numbers.length > NAMED ? ` and ${numbers.length - NAMED} more` : "");
@@ -76,7 +78,7 @@ function labels(spots, width) {
     const box = corners.map(([left, top]) => [left, top, left + size, top + LINE]).find(fits);
     if (!box) return [];
     taken.push(box);
-    return [make("text", { x: box[0], y: box[1] + 11, class: "label" }, text)];
+    return [make("text", { x: box[0], y: box[1] + 13, class: "label" }, text)];
   });
 }
 

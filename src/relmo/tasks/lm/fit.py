@@ -105,6 +105,8 @@ def fit_recipe(
             lm = replace(lm, rows=lm.sizes.rows // 2)
     need = need_of(lm)
     if need.total > room:
+        if world.is_main:
+            tell(f"relmo: the tokenized text is kept for the next try, in {cache.folder}")
         raise ConfigError(_refusal(lm, need, need_of, room, world))
     usual = target_sizes(world)
     times = lm.sizes.rows * lm.sizes.window / (usual.rows * usual.window)

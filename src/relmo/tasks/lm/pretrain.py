@@ -101,7 +101,8 @@ def _pretrain(
         task.batches.close()
     if world.is_main:
         warn_of_unknown(scores.get("held_out_unknown_rate", 0.0))
-        facts = _facts(recipe, task, trainer, scores)
+        began = {} if init is None else {"began_from": init.config.name or "a model without a name"}
+        facts = {**began, **_facts(recipe, task, trainer, scores)}
         with working("saving the model"):
             task.save_model(run.folder / "model", facts, storage)
         write_record(run.record_path, {"task": "lm", "recipe": values, **facts}, world)

@@ -31,6 +31,12 @@ CONLLU_WIDTH = 10
 NOT_A_WORD = re.compile(r"\d+[-.]\d+")
 """Number of a CoNLL-U line that is not a word: a range (1-2) or an empty node (1.1)."""
 
+ROWS = (
+    "a word and its tag in every line, separated by spaces or a tab, and a blank line after each "
+    "sentence; or a table, .jsonl or .parquet"
+)
+"""What a file of columns is, for errors."""
+
 TaggedWord = tuple[int, str, str]
 """Line number, word, tag."""
 
@@ -117,7 +123,7 @@ def _column_words(path: str | Path, word: int, tag: int) -> Iterator[list[Tagged
         for number, cells in rows:
             if len(cells) != width:
                 what = f"{_count(len(cells), has_tabs)}, but {width} in line {first}"
-                raise DataError(path, number, f"{what}; every line needs the same number")
+                raise DataError(path, number, f"{what}; expected {ROWS}")
         yield [(number, cells[word], cells[tag]) for number, cells in rows]
 
 
@@ -127,8 +133,7 @@ def _check_columns(
     """Raise DataError unless a first row of this width has a column for the word and the tag."""
     came = _count(width, has_tabs)
     if width == 1:
-        what = f"{came}; expected a word and its tag, separated by a space or a tab"
-        raise DataError(path, number, what)
+        raise DataError(path, number, f"{came}; expected {ROWS}")
     is_there = all(-width <= column < width for column in (word, tag))
     if not is_there or word % width == tag % width:
         what = f"{came}, expected a word in column {word} and a tag in column {tag}"

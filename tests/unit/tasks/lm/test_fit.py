@@ -130,11 +130,12 @@ def test_where_fewer_rows_do_not_help_other_settings_are_named(corpus, free):
         fit_recipe(recipe, corpus.cache, world_of("cpu"))
 
 
-def test_pretraining_refuses_before_it_makes_a_model(corpus, free, tmp_path, monkeypatch):
+def test_pretraining_refuses_before_it_makes_a_model(corpus, free, tmp_path, monkeypatch, capfd):
     free(0.2)
     monkeypatch.setattr("relmo.tasks.lm.pretrain.LmTask", None)
     with pytest.raises(ConfigError, match="GB may be used"):
         corpus.train(small(), tmp_path)
+    assert "the tokenized text is kept for the next try, in " in capfd.readouterr().err
 
 
 # ── the estimate ────────────────────────────────────────────────────────────────────────────

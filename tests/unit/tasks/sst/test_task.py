@@ -324,6 +324,8 @@ def test_a_regression_on_mean_vectors_learns_from_few_texts(tmp_path, tiny):
     task = load_task(tmp_path / "run", elmo=tiny, device="cpu")
     answers = task.predict([text("the fine film"), text("a poor film")])
     assert answers == ["good", "bad"]
+    shares = task.mixes()["input"]["weights"]
+    assert max(shares) - min(shares) > 0.07  # few steps suffice to learn the mix
 
 
 def test_it_is_said_that_a_model_always_answers_the_same(task, capsys):
