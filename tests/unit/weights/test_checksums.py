@@ -66,7 +66,8 @@ def test_every_flipped_bit_is_noticed(elmo, tmp_path, layout):
 def test_our_own_models_record_all_their_checksums():
     folder = find_model("relmo-en-small")
     found = {name: facts["matches"] for name, facts in describe_model(folder)["files"].items()}
-    needed = {"config.json", "model.safetensors", "lm_head.safetensors", "vocab.txt"}
+    words = {"vocab.txt", "vocab_counts.txt"}
+    needed = {"config.json", "model.safetensors", "lm_head.safetensors", *words}
     assert {name for name, matches in found.items() if matches} == needed
 
 
