@@ -137,6 +137,21 @@ class MklProduct(Product):
         return found
 
 
+class OneDnnProduct(Product):
+    """The weight as oneDNN packs it, in float32.
+
+    Where MKL has no AVX-512 kernels, on AMD's CPUs, hundreds of rows take a sixth less time.
+    """
+
+    def __init__(self, weight: Tensor) -> None:
+        self.packed = torch.ops.mkldnn._reorder_linear_weight(weight, MKL_ROWS)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """(n, K) -> (n, N)."""
+        found: Tensor = torch.ops.mkldnn._linear_pointwise(x, self.packed, None, "none", [], "")
+        return found
+
+
 class Bfloat16Product(Product):
     """The weight in bfloat16, as oneDNN packs it.
 
@@ -242,6 +257,11 @@ def _pieces(most: int, *matrices: Tensor) -> list[tuple[Tensor, ...]]:
 def has_op(library: str, name: str) -> bool:
     """Whether torch was built with an operator."""
     return hasattr(getattr(torch.ops, library), name)
+
+
+def prefers_onednn() -> bool:
+    """Whether oneDNN multiplies many rows of float32 faster than MKL."""
+    return has_mkl() and has_op("mkldnn", "_linear_pointwise") and rounds_rows_in_groups()
 
 
 def has_bfloat16() -> bool:

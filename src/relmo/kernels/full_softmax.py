@@ -17,7 +17,14 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from relmo.kernels.cpu_products import Precision, Product, SharedProduct, make_product
+from relmo.kernels.cpu_products import (
+    OneDnnProduct,
+    Precision,
+    Product,
+    SharedProduct,
+    make_product,
+    prefers_onednn,
+)
 
 ROWS = {"cpu": 256, "cuda": 4096}
 """Tokens scored at once, both directions counted."""
@@ -52,8 +59,8 @@ class FullSoftmax:
         kind = "cuda" if weight.is_cuda else "cpu"
         self._rows, size = ROWS[kind], WORDS[kind]
         self._rounds = kind == "cuda" and precision != "float32"
-        self._blocks: list[tuple[Product, Tensor]] = [
-            (SharedProduct(w) if weight.is_cuda else make_product(w, precision, many_rows=True), b)
+        self._blocks = [
+            (_pack(w, precision), b)
             for w, b in zip(*_split(size, weight.detach(), bias.detach()), strict=True)
         ]
 
@@ -84,17 +91,11 @@ class FullSoftmax:
         return Readings(*(torch.cat(part) for part in zip(*parts, strict=True)))
 
     def _scores(self, hidden: Tensor) -> Iterator[tuple[int, Tensor]]:
-        """The number of a block's first word and its scores (n, B), block after block.
-
-        All blocks share their memory: one is used before the next is asked for.
-        """
-        first, n = 0, len(hidden)
-        room = hidden.new_empty(n * len(self._blocks[0][1]))
+        """The number of a block's first word and its scores (n, B), block after block."""
+        first = 0
         with _tf32(self._rounds):
             for product, bias in self._blocks:
-                scores = room[: n * len(bias)].view(n, len(bias))
-                product.add_to(scores.copy_(bias.expand_as(scores)), hidden)
-                yield first, scores
+                yield first, product(hidden).add_(bias)
                 first += len(bias)
 
 
@@ -132,6 +133,15 @@ class _Softmax:
     def entropy(self) -> Tensor:
         """Of the whole distribution, (n,)."""
         return self.top + self.total.log() - self.weighted / self.total
+
+
+def _pack(weight: Tensor, precision: Precision) -> Product:
+    """The product with a block of words, (n, P) -> (n, B)."""
+    if weight.is_cuda:
+        return SharedProduct(weight)
+    if precision == "float32" and prefers_onednn():
+        return OneDnnProduct(weight)
+    return make_product(weight, precision, many_rows=True)
 
 
 def _split(rows: int, *matrices: Tensor) -> Iterator[tuple[Tensor, ...]]:

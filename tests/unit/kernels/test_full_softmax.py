@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from relmo.kernels import full_softmax
+from relmo.kernels.cpu_products import has_op
 from relmo.kernels.full_softmax import FullSoftmax
 
 V, P, N = 700, 16, 37
@@ -43,6 +44,17 @@ def test_blocks_sum_up_to_the_whole():
         np.testing.assert_allclose(value, wanted, atol=5e-5, err_msg=name)
     losses = FullSoftmax(weight, bias).losses(forward, targets)
     np.testing.assert_allclose(losses, found.forward, atol=1e-5)
+
+
+@pytest.mark.parametrize("onednn", [True, False])
+def test_either_library_multiplies(onednn, monkeypatch):
+    if onednn and not has_op("mkldnn", "_linear_pointwise"):
+        pytest.skip("torch was built without oneDNN")
+    monkeypatch.setattr(full_softmax, "prefers_onednn", lambda: onednn)
+    weight, bias, forward, _, targets = inputs()
+    wanted, *_ = by_hand(weight, bias, forward, forward, targets)
+    found = FullSoftmax(weight, bias).losses(forward, targets)
+    np.testing.assert_allclose(found, wanted, atol=5e-5)
 
 
 @pytest.mark.parametrize("scale", [1e-4, 30.0])
