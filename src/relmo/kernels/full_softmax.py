@@ -10,8 +10,9 @@ predictions, renormalized: its scores are the sums of theirs, so it costs no fur
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -25,6 +26,7 @@ from relmo.kernels.cpu_products import (
     make_product,
     prefers_onednn,
 )
+from relmo.kernels.threads import run_each
 
 ROWS = {"cpu": 256, "cuda": 4096}
 """Tokens scored at once, both directions counted."""
@@ -67,28 +69,42 @@ class FullSoftmax:
     @torch.no_grad()
     def losses(self, hidden: Tensor, targets: Tensor) -> Tensor:
         """-log p of each target, (N, P), (N,) -> (N,)."""
-        found = [hidden.new_empty(0)]
-        for h, wanted in zip(*_split(self._rows, hidden, targets), strict=True):
-            total = _Softmax(wanted)
-            for first, scores in self._scores(h.float()):  # (n, B)
-                total.add(first, scores)
-            found.append(total.losses())
-        return torch.cat(found)
+        pairs = zip(*_split(self._rows, hidden, targets), strict=True)
+        return torch.cat(
+            [hidden.new_empty(0), *self._run([partial(self._lose, *p) for p in pairs])]
+        )
 
     @torch.no_grad()
     def readings(self, forward: Tensor, backward: Tensor, targets: Tensor) -> Readings:
         """What both directions say of each target, (N, P), (N, P), (N,)."""
-        parts = [[forward.new_empty(0, dtype=torch.float32)] * 4]
-        rows = self._rows // 2
-        for ahead, behind, wanted in zip(*_split(rows, forward, backward, targets), strict=True):
-            n = len(wanted)
-            totals = [_Softmax(wanted, with_entropy=True), _Softmax(wanted), _Softmax(wanted)]
-            for first, scores in self._scores(torch.cat([ahead, behind]).float()):  # (2n, B)
-                both = scores[:n] + scores[n:]
-                for total, own in zip(totals, (scores[:n], scores[n:], both), strict=True):
-                    total.add(first, own)
-            parts.append([*(total.losses() for total in totals), totals[0].entropy()])
-        return Readings(*(torch.cat(part) for part in zip(*parts, strict=True)))
+        parts = zip(*_split(self._rows // 2, forward, backward, targets), strict=True)
+        found = self._run([partial(self._read, *part) for part in parts])
+        return Readings(*torch.cat([forward.new_empty(4, 0, dtype=torch.float32), *found], 1))
+
+    def _run(self, works: Sequence[Callable[[], Tensor]]) -> list[Tensor]:
+        """Results of all: each by its own thread on a CPU, one after the other on a GPU."""
+        return [work() for work in works] if self.device.type == "cuda" else run_each(works)
+
+    def _lose(self, hidden: Tensor, targets: Tensor) -> Tensor:
+        """-log p of some targets, (n,)."""
+        total = _Softmax(targets)
+        for first, scores in self._scores(hidden.float()):  # (n, B)
+            total.add(first, scores)
+        return total.losses()
+
+    def _read(self, forward: Tensor, backward: Tensor, targets: Tensor) -> Tensor:
+        """What is said of some targets, (4, n)."""
+        n = len(targets)
+        ahead, behind, both = (
+            _Softmax(targets, with_entropy=True),
+            _Softmax(targets),
+            _Softmax(targets),
+        )
+        for first, scores in self._scores(torch.cat([forward, backward]).float()):  # (2n, B)
+            both.add(first, scores[:n] + scores[n:])
+            ahead.add(first, scores[:n])
+            behind.add(first, scores[n:])
+        return torch.stack([ahead.losses(), behind.losses(), both.losses(), ahead.entropy()])
 
     def _scores(self, hidden: Tensor) -> Iterator[tuple[int, Tensor]]:
         """The number of a block's first word and its scores (n, B), block after block."""

@@ -1,4 +1,4 @@
-"""Two pieces of work at once.
+"""Pieces of work at once, each in a thread of its own.
 
 The directions of a biLM are independent, so each may have a thread of its own. That is faster than
 both threads on each small product, and robust: a product that waits for a thread which another
@@ -8,7 +8,7 @@ program holds up would stand still.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
@@ -27,6 +27,16 @@ def run_both(one: Callable[[], Result], other: Callable[[], Result]) -> tuple[Re
     first = pool.submit(_with_threads, one, threads // 2)
     second = pool.submit(_with_threads, other, threads - threads // 2)
     results = first.result(), second.result()
+    torch.set_num_threads(threads)  # new threads take the number set last, in any thread
+    return results
+
+
+def run_each(works: Sequence[Callable[[], Result]]) -> list[Result]:
+    """Results of all, without gradients, each by a single thread; as many at once as torch has."""
+    threads = torch.get_num_threads()
+    if threads == 1 or len(works) == 1:
+        return [_with_threads(work, threads) for work in works]
+    results = list(pool_of(threads).map(lambda work: _with_threads(work, 1), works))
     torch.set_num_threads(threads)  # new threads take the number set last, in any thread
     return results
 

@@ -29,7 +29,7 @@ from relmo.text.tokenize import Sentence, Tokenizer, WhitespaceTokenizer, tokeni
 
 Context = Literal["sentence", "document"] | int
 """What a word is predicted from: its sentence, its document, or so many words around it."""
-READ_TOKENS = {"cpu": 16 * 1024, "cuda": 256 * 1024}
+READ_TOKENS = {"cpu": 4096, "cuda": 256 * 1024}
 """Padded tokens whose predictions are kept until both directions have made them."""
 MANY_WORDS = 2000
 """More words than these show progress."""
