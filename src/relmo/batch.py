@@ -51,7 +51,7 @@ class EmbedReport:
 def embed_lines(
     elmo: Elmo,
     lines: Iterable[str],
-    output: Path,
+    output: str | Path,
     *,
     layers: LayerChoice = "all",
     tokenized: bool = False,

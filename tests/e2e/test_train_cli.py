@@ -4,6 +4,7 @@ import json
 import os
 import random
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -317,6 +318,17 @@ def test_predict_marks_names_in_a_file_and_in_standard_input(run, run_folder, tm
     assert "[ORG ada inc] in [LOC rome]" in from_file.stdout.decode()
     assert run("predict", run_folder, stdin=TEXT.encode()).stdout == from_file.stdout
     assert run("predict", run_folder, "-", stdin=TEXT.encode()).stdout == from_file.stdout
+
+
+def test_predict_and_evaluate_say_that_a_run_is_unfinished(run, data, run_folder, tmp_path):
+    folder = tmp_path / "run"
+    shutil.copytree(run_folder, folder, ignore=shutil.ignore_patterns("run.json"))
+    step = read_record(run_folder / "run.json")["best_step"]
+    said = f"relmo: {folder} is unfinished (best weights so far, of step {step}, are used); "
+    said += "continue with relmo train … --resume\n"
+    assert run("predict", folder, stdin=TEXT.encode()).stderr.decode() == said
+    assert run("evaluate", folder, "--data", data / "test.txt").stderr.decode() == said
+    assert run("predict", run_folder, stdin=TEXT.encode()).stderr == b""
 
 
 def test_predict_gives_a_json_object_per_sentence(run, run_folder, elmo_folder):

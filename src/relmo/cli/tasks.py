@@ -161,6 +161,7 @@ def evaluate(
         if not examples:
             raise TextError(f"{data}: contains no examples")
         task.check(data, examples, facts)
+        _say_if_unfinished(run)
         scores = task.score_on(examples)
     say(scores, as_json, [["examples", f"{len(examples):,}"], *_score_rows(scores)])
 
@@ -193,6 +194,7 @@ def predict(
     lines = _lines(run, file, text)  # a wrong path fails before the model is loaded
     with working(f"loading {run}"):
         task = load_task(run, elmo=elmo, precision=precision)  # type: ignore[arg-type]
+    _say_if_unfinished(run)
     examples = iter(task.read_text(lines))
     is_typed = file == "-" and sys.stdin.isatty()
     is_seen = sys.stdout.isatty()  # the answers are progress enough
@@ -207,6 +209,18 @@ def predict(
                 else:
                     typer.echo(_shown(task.render(example, answer)))
             work.advance(len(batch))
+
+
+def _say_if_unfinished(folder: Path) -> None:
+    """Say which weights of a run are used that was interrupted, or still goes on."""
+    from relmo.train.run import Run
+
+    run = Run(folder)
+    if not run.record_path.exists() and (best := run.read_best()):
+        note(
+            f"{folder} is unfinished (best weights so far, of step {best.step:,}, are used); "
+            f"continue with relmo train … --resume"
+        )
 
 
 def _shown(text: str) -> str:

@@ -192,7 +192,7 @@ class ConvertReport:
 
 def convert_model(
     source: str | Path,
-    target: Path,
+    target: str | Path,
     to: str,
     shard_mb: int | None = None,
     storage: Storage = "float32",
@@ -206,6 +206,7 @@ def convert_model(
         shard_mb: Native only: maximum size of a weight file in megabytes.
         storage: Native only: "int8" rounds matrices to 8 bits per row.
     """
+    target = Path(target)
     check_choice("format", to, FORMATS)
     writer = FORMATS[to]
     check_storage(storage)
