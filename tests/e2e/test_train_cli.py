@@ -245,6 +245,8 @@ def test_a_model_of_a_table_answers_for_plain_text(run, own_run, tmp_path):
     typed = run("predict", folder, "--json", stdin=text.encode())
     assert typed.returncode == 0, typed.stderr
     assert [answer["line"] for answer in objects(typed)] == [1, 3]
+    lines = run("predict", folder, stdin=f"\n{text} \n\n".encode()).stdout.decode().split("\n")
+    assert [bool(line) for line in lines] == [False, True, False, True, False, False, False]
     (tmp_path / "texts.txt").write_text(text)
     assert run("predict", folder, tmp_path / "texts.txt", "--json").stdout == typed.stdout
     refused = run("predict", folder, "--text", "remark", stdin=text.encode())
@@ -340,6 +342,7 @@ def test_predict_gives_a_json_object_per_sentence(run, run_folder, elmo_folder):
         "label": "ORG", "first": 1, "last": 2, "text": "ada inc", "line": 1, "start": 4, "end": 11
     }  # fmt: skip
     assert "😀" in last["words"]
+    assert (first["line"], last["line"]) == (1, 3)
     assert "😀".encode() in found.stdout
 
 
@@ -374,8 +377,9 @@ def test_who_types_is_answered_line_by_line(run_folder, monkeypatch, capfdbinary
 
 
 def test_predict_of_nothing_is_nothing(run, run_folder):
-    found = run("predict", run_folder, stdin=b"\n \n")
-    assert (found.returncode, found.stdout, found.stderr) == (0, b"", b"")
+    for args, answer in (["--json"], b""), ([], b"\n\n"):  # an empty line for a blank one
+        found = run("predict", run_folder, *args, stdin=b"\n \n")
+        assert (found.returncode, found.stdout, found.stderr) == (0, answer, b"")
 
 
 def test_predict_names_what_it_cannot_read(run, run_folder, tmp_path):

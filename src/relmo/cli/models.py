@@ -92,7 +92,7 @@ def embed(
     from relmo.config import check_choice
     from relmo.layers import check_layers, parse_layers
     from relmo.text.documents import read_files
-    from relmo.vectors.writer import check_output
+    from relmo.vectors.writer import check_output, journal_of
 
     sources = list(_sources(files))
     check_output(output)
@@ -102,7 +102,7 @@ def embed(
     if any(isinstance(each, Path) and is_replaced and each.samefile(output) for each in sources):
         raise ConfigError(f"{output} is also an input; choose another output")
     with working("loading PyTorch"):
-        from relmo.batch import embed_lines, estimate_job
+        from relmo.batch import embed_lines, estimate_job, finished_job
         from relmo.elmo import Elmo
         from relmo.weights.find import UNTRAINED
     with working(f"loading {model}"):
@@ -112,12 +112,20 @@ def embed(
         note(f"{UNTRAINED} has random weights, so its vectors are meaningless; omit --model")
     job: dict[str, Any] = {"layers": chosen, "tokenized": tokenized, "dtype": dtype}
     total = None
-    if all(isinstance(source, Path) and source.is_file() for source in sources):  # not a pipe
+    paths = [source for source in sources if isinstance(source, Path) and source.is_file()]
+    if len(paths) == len(sources):  # not a pipe
         # Reading the files once also finds invalid bytes before hours of work.
         with working("reading the input once"):
             size = estimate_job(elmo, read_files(sources, errors.value), output, **job)
         total = size.lines
+        is_newer = is_replaced and all(p.stat().st_mtime <= output.stat().st_mtime for p in paths)
+        if resume and is_newer and (done := finished_job(elmo, total, output, **job)):
+            note(f"{output} is complete; nothing to resume")
+            say(asdict(done), as_json)
+            return
         _say_size(size, elmo, output, dtype)
+    if resume and not is_replaced and not journal_of(output).exists():
+        note(f"there is no interrupted run of {output}; it begins from the start")
     with working("lines", total) as work:
         lines = read_files(sources, errors.value)
         report = embed_lines(elmo, lines, output, **job, resume=resume, work=work)
