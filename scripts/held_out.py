@@ -13,7 +13,7 @@ import argparse
 import os
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -54,10 +54,11 @@ def held_out_documents(files: Sequence[Path], cache: TokenCache) -> Iterator[Hel
     """The documents of `cache.held_out` as text, in order."""
     part = cache.held_out
     shares = copied_shares(cache.train, part)
+    share = cache.meta.get("held_out_share", SETTINGS.held_out)  # more of a small text
     number = 0
     for path in files:
         for lines in read_documents(path):
-            if not is_held_out(lines, SETTINGS):
+            if not is_held_out(lines, replace(SETTINGS, held_out=share)):
                 continue
             if number == len(shares):
                 raise TextError(f"{path}: more held-out documents than in {cache.folder}")

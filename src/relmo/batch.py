@@ -22,8 +22,8 @@ from relmo.layers import LayerChoice, check_layers, layer_labels
 from relmo.progress import Work
 from relmo.runtime.runtime import AnyVectors
 from relmo.types import VectorDtype
-from relmo.vectors.formats import Record, estimate_bytes
-from relmo.vectors.writer import VectorWriter
+from relmo.vectors.formats import Record, VectorFileInfo, estimate_bytes, is_complete
+from relmo.vectors.writer import VectorWriter, journal_of
 
 SAMPLED_LINES, SAMPLED_EVERY, SAMPLED_CHARACTERS = 1000, 100, 10_000
 """Lines of which tokens are counted before a job starts, and how much of a line."""
@@ -51,7 +51,7 @@ class EmbedReport:
 def embed_lines(
     elmo: Elmo,
     lines: Iterable[str],
-    output: Path,
+    output: str | Path,
     *,
     layers: LayerChoice = "all",
     tokenized: bool = False,
@@ -74,7 +74,7 @@ def embed_lines(
         work: advanced by each line whose vectors are safe.
     """
     work = work or Work("lines")
-    fingerprint = {"model": elmo.fingerprint(), "layers": layers, "tokenized": tokenized}
+    fingerprint = _fingerprint(elmo, layers, tokenized)
     check_layers(layers, elmo.num_layers)
     check_choice("dtype", dtype, get_args(VectorDtype))
     labels = layer_labels(layers, elmo.num_layers)
@@ -110,6 +110,27 @@ def embed_lines(
         seconds=round(seconds, 3),
         tokens_per_second=round(tokens / seconds, 1),
     )
+
+
+def _fingerprint(elmo: Elmo, layers: LayerChoice, tokenized: bool) -> dict[str, object]:
+    return {"model": elmo.fingerprint(), "layers": layers, "tokenized": tokenized}
+
+
+def finished_job(
+    elmo: Elmo,
+    num_lines: int,
+    output: Path,
+    *,
+    layers: LayerChoice = "all",
+    tokenized: bool = False,
+    dtype: VectorDtype = "float32",
+) -> EmbedReport | None:
+    """The report of a job of so many lines if its output is complete, as far as that tells."""
+    labels = layer_labels(layers, elmo.num_layers)
+    info = VectorFileInfo(_fingerprint(elmo, layers, tokenized), labels, num_lines, dtype)
+    if journal_of(output).exists() or not is_complete(output, info):
+        return None
+    return EmbedReport(str(output), num_lines, num_lines, 0, 0, 0, 0.0, 0.0)
 
 
 @contextmanager

@@ -477,12 +477,11 @@ class Elmo:
             layers: compare by "mean", "top", "bottom" or a layer number instead of
                 `sense_vectors`.
         """
-        if not isinstance(word, str):
-            raise TextError(
-                "the arguments are swapped; write compare(word, sentences)"
-                if isinstance(sentences, str)
-                else f"expected a word, got {type(word).__name__}; pass a string"
-            )
+        is_text = isinstance(word, str)
+        if isinstance(sentences, str) and (not is_text or (" " in word and sentences in word)):
+            raise TextError("the arguments are swapped; write compare(word, sentences)")
+        if not is_text:
+            raise TextError(f"expected a word, got {type(word).__name__}; pass a string")
         check_sentences(sentences)
         if layers is not None:
             check_one_layer(layers, self.num_layers)
@@ -534,10 +533,12 @@ def _list_texts(texts: str | Sequence[str]) -> list[str]:
         raise TextError(f"expected a string or a list of strings, got {kind}; {advice}")
     many = list(texts)
     if missing := [number for number, text in enumerate(many) if is_missing(text)]:
+        how = "drop them or replace them by ''"
+        if hasattr(texts, "dropna"):  # a column of pandas
+            how = "drop them (texts.dropna()) or fill them (texts.fillna(''))"
         raise TextError(
             f"row {missing[0]} (counted from 0) is a missing value ({many[missing[0]]}); "
-            f"{len(missing):,} of {len(many):,} texts are missing; drop them "
-            f"(texts.dropna()) or fill them (texts.fillna(''))"
+            f"{len(missing):,} of {len(many):,} texts are missing; {how}"
         )
     for number, text in enumerate(many):
         if not isinstance(text, str):

@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import os
 import shlex
 import signal
 import subprocess
@@ -81,6 +82,29 @@ def test_embed_says_that_it_replaced_an_output(run, model, tmp_path):
     args = ["embed", "-", "-o", tmp_path / "o.npz", "--model", model]
     assert b"replaced" not in run(*args, stdin=b"a\n").stderr
     assert b"o.npz existed and was replaced" in run(*args, stdin=b"a\n").stderr
+
+
+@pytest.mark.parametrize("suffix", ["h5", "npz", "parquet", "jsonl"])
+def test_a_complete_output_is_not_resumed(run, model, tmp_path, suffix):
+    pytest.importorskip("pyarrow", reason="pip install 'relmo[parquet]'")
+    text, out = tmp_path / "in.txt", tmp_path / f"o.{suffix}"
+    text.write_text("a b\n\nc\n")
+    args = ["embed", text, "-o", out, "--model", model, "--resume"]
+    assert b"there is no interrupted run of" in run(*args).stderr
+    before = out.stat()
+    found = run(*args, "--json")
+    assert (found.returncode, json.loads(found.stdout)["resumed"]) == (0, 3)
+    assert found.stderr.decode() == f"relmo: {out} is complete; nothing to resume\n"
+    assert out.stat() == before
+    if suffix in ("h5", "parquet"):
+        for other in (["--layers=top"], ["--dtype=float16"], ["--tokenized"]):
+            assert b"existed and was replaced" in run(*args, *other).stderr
+        run(*args)
+    os.utime(text, (time.time() + 9, time.time() + 9))  # edited since
+    assert b"existed and was replaced" in run(*args).stderr
+    os.utime(text, (0, 0))
+    out.write_bytes(b"damaged")
+    assert b"existed and was replaced" in run(*args).stderr
 
 
 @pytest.mark.parametrize("suffix", ["h5", "npz", "parquet", "jsonl"])

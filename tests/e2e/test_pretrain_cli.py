@@ -217,6 +217,15 @@ def test_fine_tuning_takes_the_models_shapes(pretrain, model, tmp_path):
     config = Elmo.from_pretrained(tmp_path / "tuned/model").config
     assert config.lstm == Elmo.from_pretrained(model).config.lstm
     assert config.name == "tuned"
+    results = read_record(tmp_path / "tuned/run.json")["results"]
+    before, after = results["held_out_mean_before"], results["held_out_mean"]
+    rows = dict(line.split("  ", 1) for line in found.stdout.decode().splitlines())
+    assert rows["perplexity"].strip().startswith(f"{before:,.2f} → {after:,.2f}, the mean of both")
+    assert rows["per character"].endswith(" bits")
+    assert " → " in rows["per character"]
+    assert "before" not in rows
+    said = f"held-out text before fine-tuning: perplexity {before:,.4g}, "
+    assert said in found.stderr.decode()
     assert config.training["began_from"] == Elmo.from_pretrained(model).config.name
 
 

@@ -4,6 +4,7 @@ import json
 import os
 import random
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -244,6 +245,8 @@ def test_a_model_of_a_table_answers_for_plain_text(run, own_run, tmp_path):
     typed = run("predict", folder, "--json", stdin=text.encode())
     assert typed.returncode == 0, typed.stderr
     assert [answer["line"] for answer in objects(typed)] == [1, 3]
+    lines = run("predict", folder, stdin=f"\n{text} \n\n".encode()).stdout.decode().split("\n")
+    assert [bool(line) for line in lines] == [False, True, False, True, False, False, False]
     (tmp_path / "texts.txt").write_text(text)
     assert run("predict", folder, tmp_path / "texts.txt", "--json").stdout == typed.stdout
     refused = run("predict", folder, "--text", "remark", stdin=text.encode())
@@ -319,6 +322,17 @@ def test_predict_marks_names_in_a_file_and_in_standard_input(run, run_folder, tm
     assert run("predict", run_folder, "-", stdin=TEXT.encode()).stdout == from_file.stdout
 
 
+def test_predict_and_evaluate_say_that_a_run_is_unfinished(run, data, run_folder, tmp_path):
+    folder = tmp_path / "run"
+    shutil.copytree(run_folder, folder, ignore=shutil.ignore_patterns("run.json"))
+    step = read_record(run_folder / "run.json")["best_step"]
+    said = f"relmo: {folder} is unfinished (best weights so far, of step {step}, are used); "
+    said += "continue with relmo train … --resume\n"
+    assert run("predict", folder, stdin=TEXT.encode()).stderr.decode() == said
+    assert run("evaluate", folder, "--data", data / "test.txt").stderr.decode() == said
+    assert run("predict", run_folder, stdin=TEXT.encode()).stderr == b""
+
+
 def test_predict_gives_a_json_object_per_sentence(run, run_folder, elmo_folder):
     found = run("predict", run_folder, "--json", "--elmo", elmo_folder, stdin=TEXT.encode())
     first, *_, last = objects(found)
@@ -328,6 +342,7 @@ def test_predict_gives_a_json_object_per_sentence(run, run_folder, elmo_folder):
         "label": "ORG", "first": 1, "last": 2, "text": "ada inc", "line": 1, "start": 4, "end": 11
     }  # fmt: skip
     assert "😀" in last["words"]
+    assert (first["line"], last["line"]) == (1, 3)
     assert "😀".encode() in found.stdout
 
 
@@ -362,8 +377,9 @@ def test_who_types_is_answered_line_by_line(run_folder, monkeypatch, capfdbinary
 
 
 def test_predict_of_nothing_is_nothing(run, run_folder):
-    found = run("predict", run_folder, stdin=b"\n \n")
-    assert (found.returncode, found.stdout, found.stderr) == (0, b"", b"")
+    for args, answer in (["--json"], b""), ([], b"\n\n"):  # an empty line for a blank one
+        found = run("predict", run_folder, *args, stdin=b"\n \n")
+        assert (found.returncode, found.stdout, found.stderr) == (0, answer, b"")
 
 
 def test_predict_names_what_it_cannot_read(run, run_folder, tmp_path):

@@ -383,6 +383,8 @@ def test_compare_says_when_the_word_is_nowhere(tiny):
         tiny.compare(["bank"], ["a bank"])
     with pytest.raises(TextError, match=r"swapped; write compare\(word, sentences\)"):
         tiny.compare(["a bank"], "bank")
+    with pytest.raises(TextError, match=r"swapped; write compare\(word, sentences\)"):
+        tiny.compare("a bank", "bank")
 
 
 # ── what is no text ─────────────────────────────────────────────────────────────────────────────
@@ -417,6 +419,13 @@ def test_what_is_no_list_of_texts_says_what_to_pass(tiny, given, message):
         tiny.similarity(given, "a")
 
 
+class Column(list):
+    """Like a column of pandas."""
+
+    def dropna(self):
+        """The values that there are."""
+
+
 class NAType:
     """Like pandas' own missing value."""
 
@@ -428,6 +437,10 @@ def test_a_missing_value_is_named_with_its_row(tiny, missing):
         TextError, match=r"row 2 .* missing value .* 2 of 5 texts are missing; drop them"
     ):
         tiny.encode(column)
+    with pytest.raises(TextError, match="texts are missing; drop them or replace them by ''$"):
+        tiny.encode(column)
+    with pytest.raises(TextError, match=r"drop them \(texts.dropna\(\)\) or fill them \(texts.f"):
+        tiny.encode(Column(column))
     with pytest.raises(TextError, match="sentence 2 is a .*; drop missing values"):
         tiny.embed(column)
 

@@ -92,7 +92,7 @@ def embed(
     from relmo.config import check_choice
     from relmo.layers import check_layers, parse_layers
     from relmo.text.documents import read_files
-    from relmo.vectors.writer import check_output
+    from relmo.vectors.writer import check_output, journal_of
 
     sources = list(_sources(files))
     check_output(output)
@@ -102,7 +102,7 @@ def embed(
     if any(isinstance(each, Path) and is_replaced and each.samefile(output) for each in sources):
         raise ConfigError(f"{output} is also an input; choose another output")
     with working("loading PyTorch"):
-        from relmo.batch import embed_lines, estimate_job
+        from relmo.batch import embed_lines, estimate_job, finished_job
         from relmo.elmo import Elmo
         from relmo.weights.find import UNTRAINED
     with working(f"loading {model}"):
@@ -112,12 +112,20 @@ def embed(
         note(f"{UNTRAINED} has random weights, so its vectors are meaningless; omit --model")
     job: dict[str, Any] = {"layers": chosen, "tokenized": tokenized, "dtype": dtype}
     total = None
-    if all(isinstance(source, Path) and source.is_file() for source in sources):  # not a pipe
+    paths = [source for source in sources if isinstance(source, Path) and source.is_file()]
+    if len(paths) == len(sources):  # not a pipe
         # Reading the files once also finds invalid bytes before hours of work.
         with working("reading the input once"):
             size = estimate_job(elmo, read_files(sources, errors.value), output, **job)
         total = size.lines
+        is_newer = is_replaced and all(p.stat().st_mtime <= output.stat().st_mtime for p in paths)
+        if resume and is_newer and (done := finished_job(elmo, total, output, **job)):
+            note(f"{output} is complete; nothing to resume")
+            say(asdict(done), as_json)
+            return
         _say_size(size, elmo, output, dtype)
+    if resume and not is_replaced and not journal_of(output).exists():
+        note(f"there is no interrupted run of {output}; it begins from the start")
     with working("lines", total) as work:
         lines = read_files(sources, errors.value)
         report = embed_lines(elmo, lines, output, **job, resume=resume, work=work)
@@ -337,8 +345,9 @@ def _say_before(scores: dict[str, float]) -> None:
             "of text, and leave data.held_out above 0"
         )
         return
-    shown = (f"{name.removeprefix('held_out_')} {value:,.4g}" for name, value in scores.items())
-    note(f"held-out text before fine-tuning: {', '.join(shown)}")
+    mean, bits = (scores.get(f"held_out_{n}_before") for n in ("mean", "bits_per_character"))
+    each = "" if bits is None else f", {bits:,.4g} bits per character"
+    note(f"held-out text before fine-tuning: perplexity {mean:,.4g}{each}")
 
 
 class FromStart(Enum):
@@ -391,19 +400,22 @@ def perplexity(
 
 
 PERPLEXITY_ROWS = {
-    "mean": ("perplexity", "{:,.2f}, the mean of both directions"),
-    "forward": ("forward", "{:,.2f}"),
-    "backward": ("backward", "{:,.2f}"),
-    "tokens": ("tokens", "{:,} scored, ends of sentences included"),
-    "unknown_rate": ("unknown", "{:.2%} of the words are outside the vocabulary"),
-    "bits_per_character": ("per character", "{:.3f} bits"),
-    "mean_before": ("before", "{:,.2f} was the perplexity of the model it began from"),
-    "bits_per_character_before": ("before", "{:.3f} bits per character"),
+    "mean": ("perplexity", "{:,.2f}", ", the mean of both directions"),
+    "forward": ("forward", "{:,.2f}", ""),
+    "backward": ("backward", "{:,.2f}", ""),
+    "tokens": ("tokens", "{:,}", " scored, ends of sentences included"),
+    "unknown_rate": ("unknown", "{:.2%}", " of the words are outside the vocabulary"),
+    "bits_per_character": ("per character", "{:.3f}", " bits"),
 }
-"""Scores of held-out text, without that prefix -> heading and value for people."""
+"""Scores of held-out text, without that prefix -> heading, value and unit for people."""
 
 
 def _perplexity_rows(scores: Mapping[str, float]) -> list[list[str]]:
+    """Perplexity and what belongs to it; of a fine-tuned model before and after: 111.25 → 69.44."""
     found = {name.removeprefix("held_out_"): value for name, value in scores.items()}
-    rows = ((title, text, found.get(name)) for name, (title, text) in PERPLEXITY_ROWS.items())
-    return [[title, text.format(value)] for title, text, value in rows if value is not None]
+    rows = []
+    for name, (title, form, unit) in PERPLEXITY_ROWS.items():
+        values = [found[key] for key in (f"{name}_before", name) if found.get(key) is not None]
+        if name in found and values:
+            rows.append([title, " → ".join(map(form.format, values)) + unit])
+    return rows

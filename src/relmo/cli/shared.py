@@ -69,6 +69,11 @@ def note(text: str) -> None:
     tell(f"relmo: {text}")
 
 
+_signals: list[int] = []
+"""Signals that came while the command runs. A library that calls Python from other code may catch
+the interruption and raise an error of its own, as safetensors does: that error is no error then."""
+
+
 @contextmanager
 def if_interrupted(safe: str, can_resume: bool = False) -> Iterator[None]:
     """Within the block, say on Ctrl-C and SIGTERM what is safe; the command to go on is added.
@@ -85,6 +90,10 @@ def if_interrupted(safe: str, can_resume: bool = False) -> Iterator[None]:
         if str(error):
             raise
         raise Interrupted(safe, can_resume, error) from error
+    except Exception as error:
+        if not _signals:
+            raise
+        raise Interrupted(safe, can_resume, _signals[-1]) from error  # see `_signals`
 
 
 class Stopped(Exception):
@@ -103,22 +112,37 @@ def interruptible(command: Callable[P, None]) -> Callable[P, None]:
 
     @wraps(command)
     def run(*args: P.args, **options: P.kwargs) -> None:
-        in_main_thread = threading.current_thread() is threading.main_thread()
-        before = signal.signal(signal.SIGTERM, _terminate) if in_main_thread else None
+        _signals.clear()
+        before = _handle_signals()
         hook, sys.unraisablehook = sys.unraisablehook, _interrupt_again
         try:
             command(*args, **options)
         except KeyboardInterrupt as error:
             raise Stopped(error) from error
+        except Exception as error:
+            if not _signals:
+                raise
+            raise Stopped(Interrupted(cause=_signals[-1])) from error
         finally:
             sys.unraisablehook = hook
-            if in_main_thread:
-                signal.signal(signal.SIGTERM, before)
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
     return run
 
 
-def _terminate(number: int, frame: FrameType | None) -> None:
+def _handle_signals() -> dict[int, Any]:
+    """Handle SIGTERM, and Ctrl-C unless it is ignored; return the handlers before."""
+    if threading.current_thread() is not threading.main_thread():
+        return {}
+    numbers = [signal.SIGTERM]
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        numbers.append(signal.SIGINT)
+    return {int(number): signal.signal(number, _interrupt) for number in numbers}
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    _signals.append(number)
     raise Interrupted(cause=number)
 
 

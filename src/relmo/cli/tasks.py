@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Annotated
@@ -161,6 +161,7 @@ def evaluate(
         if not examples:
             raise TextError(f"{data}: contains no examples")
         task.check(data, examples, facts)
+        _say_if_unfinished(run)
         scores = task.score_on(examples)
     say(scores, as_json, [["examples", f"{len(examples):,}"], *_score_rows(scores)])
 
@@ -193,20 +194,55 @@ def predict(
     lines = _lines(run, file, text)  # a wrong path fails before the model is loaded
     with working(f"loading {run}"):
         task = load_task(run, elmo=elmo, precision=precision)  # type: ignore[arg-type]
-    examples = iter(task.read_text(lines))
+    _say_if_unfinished(run)
+    read = _Counted(lines)
+    examples = ((read.number, example) for example in task.read_text(read))
     is_typed = file == "-" and sys.stdin.isatty()
     is_seen = sys.stdout.isatty()  # the answers are progress enough
     size = 1 if is_typed else BATCH_SIZE
     answered = "interrupted; answers so far are complete, one for each input in its order"
     shown = working(f"{task.noun} answered", show=not (is_typed or is_seen))
     with if_interrupted(answered), shown as work:
+        answered_line, keeps_lines = 0, task.answers_lines and not as_json
         while batch := list(islice(examples, size)):
-            for example, answer in zip(batch, task.predict(batch, show=False), strict=True):
+            answers = task.predict([example for _, example in batch], show=False)
+            for (line, example), answer in zip(batch, answers, strict=True):
+                if keeps_lines:
+                    typer.echo("\n" * (line - answered_line - 1), nl=False)
                 if as_json:
-                    typer.echo(json.dumps(task.describe(example, answer), ensure_ascii=False))
+                    where = {"line": line} if task.answers_lines else {}
+                    found = {**where, **task.describe(example, answer)}
+                    typer.echo(json.dumps(found, ensure_ascii=False))
                 else:
                     typer.echo(_shown(task.render(example, answer)))
+                answered_line = line
             work.advance(len(batch))
+        if keeps_lines:
+            typer.echo("\n" * (read.number - answered_line), nl=False)
+
+
+class _Counted:
+    """Lines, and the number of the last one that was read."""
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        self.number, self._lines = 0, lines
+
+    def __iter__(self) -> Iterator[str]:
+        for line in self._lines:
+            self.number += 1
+            yield line
+
+
+def _say_if_unfinished(folder: Path) -> None:
+    """Say which weights of a run are used that was interrupted, or still goes on."""
+    from relmo.train.run import Run
+
+    run = Run(folder)
+    if not run.record_path.exists() and (best := run.read_best()):
+        note(
+            f"{folder} is unfinished (best weights so far, of step {best.step:,}, are used); "
+            f"continue with relmo train … --resume"
+        )
 
 
 def _shown(text: str) -> str:

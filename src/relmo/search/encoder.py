@@ -36,6 +36,8 @@ SAMPLE_PASSAGES = 2048
 """Passages that an encoder is fitted to."""
 PRIOR_BELOW = 1000
 """A sample with fewer passages is supplemented by random texts."""
+FITTING = "passages read to fit the index"
+"""What its progress says."""
 _LENGTH = struct.Struct("<Q")
 
 
@@ -85,7 +87,7 @@ class PassageEncoder:
         parts = [[] if text in self._sample else self.elmo.sentences([text]) for text in texts]
         stream = self.elmo.embed_stream((s for part in parts for s in part), layers=self.layer)
         rows = zip(result, parts, strict=True)
-        with closing(progress(rows, len(parts), "sample", show_progress_bar)) as shown:
+        with closing(progress(rows, len(parts), FITTING, show_progress_bar)) as shown:
             for row, sentences in shown:
                 if tokens := [next(stream) for _ in sentences]:  # each (T, D)
                     weights = self.weights.of(word for words in sentences for word in words)

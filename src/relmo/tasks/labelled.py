@@ -70,6 +70,8 @@ class LabelledTask(ABC, Generic[Example, Prediction, ModelSettings]):
     """What its examples are called: "sentences"."""
     splits_one_file: ClassVar[bool] = True
     """Whether one file can be its data, to be split into parts."""
+    answers_lines: ClassVar[bool] = False
+    """Whether `read_text` yields the examples of a line of text before it reads the next one."""
     few_recipe: ClassVar[str | None] = None
     """Name of the recipe for few examples, if there is one."""
     tables: ClassVar[tuple[str, ...]] = ()

@@ -75,13 +75,13 @@ def _checked(task: Any) -> type[AnyTask]:  # noqa: ANN401 - what a package calls
 # ── data of a task ──────────────────────────────────────────────────────────────────────────────
 
 
-def read_parts(name: str, data: Path | Source) -> dict[Part, list[Any]]:
+def read_parts(name: str, data: str | Path | Source) -> dict[Part, list[Any]]:
     """Examples of each part of a task's data; the test part may be empty."""
     return sources.read_parts(find_task(name), data)
 
 
 def data_facts(
-    name: str, data: Path | Source, examples: Mapping[Part, Sequence[Any]]
+    name: str, data: str | Path | Source, examples: Mapping[Part, Sequence[Any]]
 ) -> dict[str, Any]:
     """What a record says of the data: names, checksums, numbers of examples, columns, split."""
     return sources.data_facts(find_task(name), data, examples)

@@ -18,6 +18,8 @@ from typing import Any, get_type_hints
 
 import numpy as np
 import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from relmo.config import CountOrZero, Settings
 from relmo.elmo import Elmo
@@ -64,7 +66,7 @@ def load_task_recipe(
     task: str,
     name: str | Path | None = None,
     changes: Sequence[str] = (),
-    data: Path | Source | None = None,
+    data: str | Path | Source | None = None,
 ) -> TaskRecipe:
     """The recipe of a task, or another one by its name in the package or its path.
 
@@ -159,12 +161,12 @@ def _describing(folder: Path) -> Iterator[None]:
 def train_task(
     name: str,
     recipe: TaskRecipe,
-    data: Path | Source,
-    output: Path,
+    data: str | Path | Source,
+    output: str | Path,
     *,
     elmo: Elmo | str | Path | None = None,
-    vectors: Path | None = None,
-    cache: Path | None = None,
+    vectors: str | Path | None = None,
+    cache: str | Path | None = None,
     resume: bool = False,
     device: str | None = None,
     report: Callable[[dict[str, Any]], None] = lambda _: None,
@@ -185,20 +187,22 @@ def train_task(
         device: "cpu", "cuda" …; by default, a GPU if there is one.
         report: called with each line of metrics.
     """
-    run, world = Run(output), join_world(device)
+    run, world = Run(Path(output)), join_world(device)
+    vectors = None if vectors is None else Path(vectors)
     if world.size > 1:
         raise ConfigError("a task is trained by one process; start one process per run")
     with run.opened(resume=resume):
         return _train_task(
-            run, name, recipe, data, elmo, vectors, cache or output / "cache", resume, world, report
-        )
+            run, name, recipe, data, elmo, vectors, Path(cache or run.folder / "cache"), resume,
+            world, report,
+        )  # fmt: skip
 
 
 def _train_task(
     run: Run,
     name: str,
     recipe: TaskRecipe,
-    data: Path | Source,
+    data: str | Path | Source,
     elmo: Elmo | str | Path | None,
     vectors: Path | None,
     cache: Path,
@@ -283,7 +287,7 @@ def _outcome(trainer: Trainer, task: AnyTask) -> dict[str, Any]:
 
 
 def load_task(
-    folder: Path,
+    folder: str | Path,
     *,
     elmo: Elmo | str | Path | None = None,
     device: str | None = None,
@@ -299,6 +303,7 @@ def load_task(
         precision: of ELMo's matrix products; the run was trained with "float32".
     """
     check_precision(precision)
+    folder = Path(folder)
     card, world = TaskCard.read(folder), join_world(device)
     recipe = make_task_recipe(card.task, card.recipe, str(folder / CARD))
     layer = None
@@ -310,12 +315,36 @@ def load_task(
     with _describing(folder):
         shape = len(card.words) + 2, card.static_width
         static = StaticVectors(card.words, np.broadcast_to(np.float32(0), shape))
-        with torch.device("meta") as meta:  # sizes that a folder claims take no memory here
+        with torch.device("meta") as meta, _Unfilled():  # claimed sizes take no memory here
             run.check_best(_make_task(card, recipe, static, layer, meta, {}).model)
-        task = _make_task(card, recipe, static, layer, world.device, {})
+        with _Unfilled():
+            task = _make_task(card, recipe, static, layer, world.device, {})
     run.load_best(task.model)
     task.model.eval().requires_grad_(False)
     return task
+
+
+class _Unfilled(TorchFunctionMode):
+    """Within it a model's weights are not drawn: those of a file replace them all.
+
+    Orthogonal ones alone would take longer than everything else that loading does.
+    """
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:  # noqa: ANN401 - what the function returns
+        """Call the function, unless it draws weights."""
+        kwargs = kwargs or {}
+        if func is torch.linalg.qr:
+            return args[0], args[0]
+        is_init = getattr(func, "__module__", "") == nn.init.__name__
+        if is_init or func in (Tensor.normal_, Tensor.uniform_):
+            return args[0] if args else kwargs["tensor"]
+        return func(*args, **kwargs)
 
 
 def draw(examples: Sequence[Any], share: float, seed: int) -> list[Any]:

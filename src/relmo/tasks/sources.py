@@ -49,7 +49,7 @@ class Source(NamedTuple):
     """Decides which examples of one file go to which part."""
 
 
-def read_parts(task: type[AnyTask], data: Path | Source) -> dict[Part, list[Any]]:
+def read_parts(task: type[AnyTask], data: str | Path | Source) -> dict[Part, list[Any]]:
     """Examples of each part of a task's data; the test part may be empty."""
     source = _source(data)
     with reading(source.path):
@@ -67,7 +67,7 @@ def read_parts(task: type[AnyTask], data: Path | Source) -> dict[Part, list[Any]
     return {part: found.get(part, []) for part in PARTS}
 
 
-def has_few(task: type[AnyTask], data: Path | Source) -> bool:
+def has_few(task: type[AnyTask], data: str | Path | Source) -> bool:
     """Whether the tables of a task's data have fewer than FEW rows to train on; it says so."""
     path = _source(data).path
     if path.is_dir():
@@ -82,7 +82,7 @@ def has_few(task: type[AnyTask], data: Path | Source) -> bool:
 
 
 def data_facts(
-    task: type[AnyTask], data: Path | Source, examples: Mapping[Part, Sequence[Any]]
+    task: type[AnyTask], data: str | Path | Source, examples: Mapping[Part, Sequence[Any]]
 ) -> dict[str, Any]:
     """What a record says of the data: names, checksums, numbers of examples, columns, split."""
     source = _source(data)
@@ -224,5 +224,6 @@ def _known_columns(known: Mapping[str, Any]) -> Columns:
     return Columns(**known.get("columns", {}))
 
 
-def _source(data: Path | Source) -> Source:
-    return data if isinstance(data, Source) else Source(data)
+def _source(data: str | Path | Source) -> Source:
+    source = data if isinstance(data, Source) else Source(Path(data))
+    return source._replace(path=Path(source.path))

@@ -93,6 +93,22 @@ def find_format(path: Path) -> WriteVectors:
     return cast("WriteVectors", getattr(import_module(module), name))
 
 
+def is_complete(path: Path, info: VectorFileInfo) -> bool:
+    """Whether a file is the output of a run, as far as it tells; npz and JSON lines tell little."""
+    try:
+        if path.suffix.lower() == ".npz":
+            with zipfile.ZipFile(path) as archive:
+                return len(archive.namelist()) == info.num_lines
+        if path.suffix.lower() == ".jsonl":
+            with path.open("rb") as file:
+                return sum(1 for _ in file) == info.num_lines
+        module = import_module(FORMATS[path.suffix.lower()].partition(":")[0])
+        wanted = json.loads(json.dumps([info.fingerprint, info.num_lines, info.dtype]))
+        return bool(module.stored_run(path) == wanted)
+    except (OSError, ValueError, LookupError, TypeError, zipfile.BadZipFile):
+        return False  # of another program, or damaged
+
+
 LINE_BYTES = {".h5": 600, ".hdf5": 600, ".npz": 250, ".parquet": 20, ".jsonl": 40}
 """Measured: what a line takes in each format besides its vectors, its tokens included."""
 PRINTED_BYTES = {2: 6.9, 4: 10.8}

@@ -54,6 +54,14 @@ def write_hdf5(records: Iterable[Record], info: VectorFileInfo, path: Path) -> N
         raise _plain(error) from error
 
 
+def stored_run(path: Path) -> list[object]:
+    """The fingerprint, number of lines and dtype of a file."""
+    with h5py.File(path, "r") as file:
+        lines = int(file.attrs["num_lines"])
+        dtype = file[str(lines - 1)].dtype.name  # the last line has a record
+        return [json.loads(file.attrs["fingerprint"]), lines, dtype]
+
+
 def _create(path: Path) -> h5py.File:
     """Create a file in the oldest layout, without the buffer for small datasets.
 

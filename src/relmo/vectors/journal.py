@@ -173,8 +173,8 @@ class Journal:
                 return
             if found is not None and (done := sum(1 for _ in read_heads(file))):
                 raise OutputError(
-                    f"{self.path} contains {done} lines of an interrupted run; resume it, or "
-                    "delete this file to start over"
+                    f"{self.path} contains {done} lines of an interrupted run; resume it with "
+                    "--resume, or delete this file to start over"
                 )
             if found is None and _has_entries(file):  # a crash would have left none
                 raise OutputError(

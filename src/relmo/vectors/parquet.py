@@ -49,6 +49,14 @@ def write_parquet(records: Iterable[Record], info: VectorFileInfo, path: Path) -
             writer.write_table(_rows(group, info, schema))
 
 
+def stored_run(path: Path) -> list[object]:
+    """The fingerprint, number of lines and dtype of a file."""
+    schema = pq.read_schema(path)
+    lines = int(schema.metadata[b"relmo.num_lines"])
+    dtype = np.dtype(schema.field("vector").type.value_type.to_pandas_dtype()).name
+    return [json.loads(schema.metadata[b"relmo.fingerprint"]), lines, dtype]
+
+
 def _groups(records: Iterable[Record]) -> Iterator[list[Record]]:
     """Collect records until they fill a row group."""
     group: list[Record] = []

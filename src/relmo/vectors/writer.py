@@ -64,7 +64,7 @@ class VectorWriter:
         self._fingerprint, self._labels = fingerprint, list(layer_labels)
         self._dtype, self._width = dtype, width
         run = {**fingerprint, "layer_labels": self._labels, "dtype": dtype}
-        self.partial = self.path.with_name(self.path.name + ".partial")
+        self.partial = journal_of(self.path)
         """The journal, which holds the records until the output is complete."""
         self._journal = Journal(self.partial, run, resume=resume, check=self._check)
 
@@ -126,6 +126,12 @@ class VectorWriter:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
+
+
+def journal_of(path: Path) -> Path:
+    """The journal of an output: beside the file that it is, or that it points to."""
+    real = Path(os.path.realpath(path))
+    return real.with_name(real.name + ".partial")
 
 
 def check_output(path: Path) -> WriteVectors:

@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from relmo.config import CharCnnConfig, ElmoConfig, LstmConfig, check_choice
+from relmo.config import CharCnnConfig, ElmoConfig, LstmConfig, check_choice, nearest
 from relmo.errors import ConfigError, ModelNotFound, WeightError
 from relmo.files import sha256
 from relmo.nn.bilm import BiLM, initialize
@@ -73,9 +73,13 @@ def find_model(name: str | Path) -> Path:
     advice = "download the model's files and give their folder"
     if name in PACKAGES:
         advice = f"in a clone of relmo, pip install {PACKAGES[str(name)]}"
+    near = nearest(str(name), {*known_models(), *PACKAGES} - {str(name)})
+    why = ": it is neither a folder nor an installed model"
+    if near and name not in PACKAGES:
+        why = f"; did you mean {near[0]!r}?"
     raise ModelNotFound(
-        f"no model {str(name)!r}: it is neither a folder nor an installed model (installed: "
-        f"{', '.join(known_models())}). relmo does not download models: {advice}"
+        f"no model {str(name)!r}{why} (installed: {', '.join(known_models())}). relmo does not "
+        f"download models: {advice}"
     )
 
 
@@ -192,7 +196,7 @@ class ConvertReport:
 
 def convert_model(
     source: str | Path,
-    target: Path,
+    target: str | Path,
     to: str,
     shard_mb: int | None = None,
     storage: Storage = "float32",
@@ -206,6 +210,7 @@ def convert_model(
         shard_mb: Native only: maximum size of a weight file in megabytes.
         storage: Native only: "int8" rounds matrices to 8 bits per row.
     """
+    target = Path(target)
     check_choice("format", to, FORMATS)
     writer = FORMATS[to]
     check_storage(storage)

@@ -3,6 +3,7 @@
 import signal
 import threading
 import time
+from contextlib import nullcontext
 
 import pytest
 
@@ -83,6 +84,32 @@ def test_a_signal_that_python_loses_is_repeated(number):
     with pytest.raises(Stopped) as stopped:
         command()
     assert getattr(stopped.value.cause, "signal", signal.SIGINT) == number
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("safe", ["", "nothing was written"])
+def test_an_interruption_that_a_library_turns_into_its_own_error_is_one(number, safe):
+    @interruptible
+    def command():
+        with if_interrupted(safe) if safe else nullcontext():
+            try:
+                signal.raise_signal(number)
+            except KeyboardInterrupt:
+                raise ValueError("could not determine the shape") from None
+
+    with pytest.raises(Stopped) as stopped:
+        command()
+    assert (stopped.value.cause.signal, str(stopped.value.cause)) == (number, safe)
+
+
+def test_an_error_without_an_interruption_stays_one():
+    @interruptible
+    def command():
+        with if_interrupted("nothing was written"):
+            raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        command()
 
 
 def test_an_interruption_before_the_command_begins_is_a_line(monkeypatch, capsys):

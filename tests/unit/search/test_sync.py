@@ -139,7 +139,10 @@ def test_fitting_and_indexing_both_show_how_far_they_are(tiny, notes, monkeypatc
     monkeypatch.setattr(encoder, "progress", note)
     monkeypatch.setattr(sync, "progress", note)
     follow(tiny, show_progress_bar=True)
-    assert [each for each in shown if each[2]] == [("sample", 8, True), ("documents", 8, True)]
+    assert [each for each in shown if each[2]] == [
+        ("passages read to fit the index", 8, True),
+        ("documents", 8, True),
+    ]
 
 
 def test_files_are_taken_out_though_they_are_gone(tiny, notes):

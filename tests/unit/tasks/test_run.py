@@ -33,9 +33,10 @@ from relmo.tasks.run import (
     make_task_recipe,
     train_task,
 )
+from relmo.tasks.sources import Source
 from relmo.train.run import read_record
 from tests.conftest import tiny_config
-from tests.support.toy_tasks import TOYS, train_toy
+from tests.support.toy_tasks import TOYS, toy_recipe, train_toy
 
 train = partial(train_toy, "ner")
 SHORT = "training.epochs=1"
@@ -322,6 +323,20 @@ def test_a_model_that_is_gone_can_be_given(data, tiny, tmp_path):
     with pytest.raises(ModelNotFound, match="needs tiny; give it with --elmo"):
         load_task(tmp_path, device="cpu")
     assert load_task(tmp_path, elmo=tiny, device="cpu")
+
+
+def test_loading_draws_no_weights(baseline):
+    before = torch.get_rng_state()
+    load_task(baseline, device="cpu")
+    assert torch.equal(torch.get_rng_state(), before), "all of them come from the file"
+
+
+def test_a_path_may_be_a_string(data, vectors, tmp_path):
+    recipe = toy_recipe("ner", SHORT)
+    options = {"vectors": str(vectors), "cache": str(tmp_path / "c"), "device": "cpu"}
+    scores = train_task("ner", recipe, str(data), str(tmp_path / "run"), **options)
+    found = load_task(str(tmp_path / "run"), device="cpu")
+    assert found.score_on(read_parts("ner", Source(str(data)))["test"])["f1"] == scores["test_f1"]
 
 
 def test_a_folder_that_is_no_run_says_so(tmp_path, baseline):

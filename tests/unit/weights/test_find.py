@@ -85,6 +85,11 @@ def test_a_model_package_carries_its_licence(install):
         assert wanted in licence
 
 
+def test_a_slip_in_a_name_is_corrected_first():
+    with pytest.raises(ModelNotFound, match=r"'relmo-en-smal'; did you mean 'relmo-en-small'\? "):
+        find.find_model("relmo-en-smal")
+
+
 @pytest.mark.parametrize("entry", ["no_such_module", "no_such.module", "json", "sys"])
 def test_a_package_that_is_half_gone_is_not_found(monkeypatch, entry):
     class Entry:
@@ -94,7 +99,7 @@ def test_a_package_that_is_half_gone_is_not_found(monkeypatch, entry):
     if entry == "json":  # a package without a model
         assert find.find_model("gone").name == "json"
         return
-    with pytest.raises(ModelNotFound, match="no model 'gone'"):
+    with pytest.raises(ModelNotFound, match="no model 'gone': it is neither"):
         find.find_model("gone")
 
 

@@ -88,12 +88,12 @@ def find_neighbors(
     elmo: Elmo,
     word: str,
     sentence: str,
-    corpus: Path,
+    corpus: str | Path,
     *,
     layer: LayerChoice | None = None,
     count: int = 10,
     any_word: bool = False,
-    output: Path | None = None,
+    output: str | Path | None = None,
 ) -> Neighbors:
     """The nearest occurrences of a word in a file or folder of text, and its nearest words.
 
@@ -141,8 +141,8 @@ def find_neighbors(
             "data": {"files": {path.name: sha256(path) for path in files}, "any_word": any_word},
             "results": result.results(),
         }
-        make_folder(output)
-        write_record(output / "run.json", record)
+        make_folder(Path(output))
+        write_record(Path(output) / "run.json", record)
     return result
 
 

@@ -46,11 +46,11 @@ MEASURED = {
 def run_probe(
     name: str,
     elmo: Elmo,
-    data: Path,
+    data: str | Path,
     *,
-    output: Path | None = None,
-    vectors: Path | None = None,
-    cache: Path | None = None,
+    output: str | Path | None = None,
+    vectors: str | Path | None = None,
+    cache: str | Path | None = None,
     seed: int = 0,
 ) -> dict[str, float]:
     """Score a model by a probe: PART_METRIC_READING -> percent.
@@ -64,6 +64,8 @@ def run_probe(
         cache: folder in which the layers of the data are kept for the next run.
         seed: of the classifiers that are trained.
     """
+    data = Path(data)
+    output, vectors, cache = (None if p is None else Path(p) for p in (output, vectors, cache))
     check_probe(name, data, output, vectors, cache, seed)
     begun = time.monotonic()
     with working(f"probe {name}"):  # and of its parts, what takes long

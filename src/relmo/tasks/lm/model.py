@@ -96,6 +96,8 @@ class LmModel(nn.Module):
         x = like.new_zeros(2, window, rows, P, dtype=torch.bfloat16).requires_grad_()
         h, c = like.new_zeros(L, rows, P), like.new_zeros(L, rows, H)
         reader, sample = self._reader(self.settings.dropout), (x, h, c, h.clone(), c.clone())
+        # Its gradients come from the stream it is recorded on, as they should; torch would warn.
+        torch.autograd.graph.set_warn_on_accumulate_grad_stream_mismatch(False)
         self._graph = [torch.cuda.make_graphed_callables(reader.train(), sample)]
 
     def _reader(self, dropout: float) -> PairReader:

@@ -28,11 +28,11 @@ COMPARED = ("held_out_mean", "held_out_bits_per_character")
 def pretrain(
     recipe: PretrainRecipe,
     data: Sequence[str | Path],
-    output: Path,
+    output: str | Path,
     *,
     resume: bool = False,
     init: ModelFiles | None = None,
-    cache_folder: Path | None = None,
+    cache_folder: str | Path | None = None,
     storage: Storage = "float32",
     device: str | None = None,
     report: Callable[[dict[str, Any]], None] = lambda _: None,
@@ -51,10 +51,10 @@ def pretrain(
         report: called with each line of metrics.
     """
     check_storage(storage)  # not after hours of training
-    run = Run(output)
+    run = Run(Path(output))
     with run.opened(resume=resume, is_main=is_main_process()):
         return _pretrain(
-            run, recipe, data, resume, init, cache_folder or output / "cache",
+            run, recipe, data, resume, init, Path(cache_folder or run.folder / "cache"),
             storage, join_world(device), report,
         )  # fmt: skip
 

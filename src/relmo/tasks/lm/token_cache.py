@@ -14,21 +14,23 @@
 
 Documents are held out by a hash of their text and a seed, so a document is in the same part in
 every run and every corpus. Where that would leave a part empty, as in a text of few documents,
-blocks of lines are held out instead. Boundaries that occur in the text itself are dropped, so <S>
-and </S> only ever mark where a sentence begins and ends.
+blocks of lines are held out instead; where it would leave too few tokens of a small text to score,
+more of its documents are, the next ones by their hash. Boundaries that occur in the text itself are
+dropped, so <S> and </S> only ever mark where a sentence begins and ends.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import signal
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import chain, groupby, islice
 from multiprocessing import get_context
 from pathlib import Path
@@ -68,6 +70,8 @@ LEAST_BLOCKS = 20
 """Blocks that such a text has at least, if it has as many lines."""
 HELD_OUT_BLOCKS = 10
 """Blocks that are held out of it at least, but no more than a twentieth of them, or one."""
+SMALL, FEW = 200_000, 2_000
+"""Tokens of a text, and tokens of it that are held out at least, to be scored."""
 PIECE = 1 << 22
 """Ids renumbered at a time."""
 
@@ -182,11 +186,18 @@ def _build(
 ) -> None:
     with replacing_folder(home) as new, working("tokenizing the text") as work:
         writer = _write(new, files, settings, None, workers, work)
-        if not all(writer.num_tokens.values()) and (blocks := _choose_blocks(files, settings)):
+        blocks, share = None, settings.held_out
+        if not all(writer.num_tokens.values()):
+            blocks = _choose_blocks(files, settings)
+        elif sum(writer.num_tokens.values()) >= SMALL and writer.num_tokens["held_out"] < FEW:
+            share = _choose_share(files, settings, sum(writer.num_tokens.values()))
+        if blocks is not None or share != settings.held_out:
             for path in new.iterdir():
                 path.unlink()
-            writer = _write(new, files, settings, blocks, workers, work)
-            facts = {**facts, "held_out_blocks": blocks.lines}
+            more = replace(settings, held_out=share)
+            writer = _write(new, files, more, blocks, workers, work)
+            how = {"held_out_blocks": blocks.lines} if blocks else {"held_out_share": share}
+            facts = {**facts, **how}
         if writer.num_tokens["train"] == 0:
             names = ", ".join(map(str, files[:3])) or "no files"
             what = f"no words to train on in {names}; is there text that is not held out?"
@@ -194,6 +205,22 @@ def _build(
         writer.finish()
         meta = {**facts, "tokens": writer.num_tokens, "documents": writer.num_documents}
         (new / "meta.json").write_text(json.dumps(meta, indent=2), encoding="utf-8")
+
+
+def _choose_share(files: Sequence[Path], settings: CacheSettings, num_tokens: int) -> float:
+    """The share that holds out FEW tokens of a text of so many, but no more than a twentieth."""
+    drawn = sorted(
+        (_draw(document, str(settings.seed)), sum(len(line) + 1 for line in document))
+        for document in _documents(files)
+    )
+    characters = sum(size for _, size in drawn)
+    wanted = 1.5 * characters * FEW / num_tokens  # some documents have longer words
+    share, found = settings.held_out, 0
+    for number, size in drawn:
+        if found >= wanted or found + size > characters / 20:
+            break
+        share, found = max(share, math.nextafter(number, 1)), found + size
+    return share
 
 
 class _Blocks(NamedTuple):

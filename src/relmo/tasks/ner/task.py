@@ -36,6 +36,7 @@ class NerTask(TaggingTask[TaggedSentence, NerSettings]):
     """Tags words; scored by entities."""
 
     score = "dev_f1"
+    answers_lines = True
     noun = "sentences"
     settings_type = NerSettings
     tables = (".jsonl", ".parquet")

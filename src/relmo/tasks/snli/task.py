@@ -17,6 +17,7 @@ from relmo.tasks.snli.model import SnliModel, SnliSettings
 class SnliTask(ClassificationTask[SentencePair, SnliSettings]):
     """Predicts whether a premise entails a hypothesis, contradicts it or neither."""
 
+    answers_lines = True
     noun = "pairs"
     settings_type = SnliSettings
     model_type = SnliModel

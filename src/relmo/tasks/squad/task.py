@@ -46,6 +46,7 @@ class SquadTask(LabelledTask[Question, TokenSpan | None, SquadSettings]):
     """Answers questions about paragraphs; scored by the answers' texts."""
 
     score = "dev_f1"
+    answers_lines = True
     noun = "questions"
     settings_type = SquadSettings
     suffixes = (".json",)

@@ -32,6 +32,7 @@ class SrlTask(TaggingTask[Frame, SrlSettings]):
     """Tags the words of a sentence with their roles for one predicate; scored by arguments."""
 
     score = "dev_f1"
+    answers_lines = True
     noun = "predicates"
     settings_type = SrlSettings
     net: SrlModel

@@ -38,6 +38,7 @@ MANY_LABELS = 20
 class SstTask(ClassificationTask[LabelledText, SstSettings]):
     """Predicts the class of a text."""
 
+    answers_lines = True
     noun = "texts"
     settings_type = SstSettings
     model_type = SstModel

@@ -5,7 +5,12 @@ import pytest
 
 from relmo.errors import TextError
 from relmo.lab.probes import neighbors
-from relmo.lab.probes.neighbors import find_position, nearest_occurrences, nearest_words
+from relmo.lab.probes.neighbors import (
+    find_neighbors,
+    find_position,
+    nearest_occurrences,
+    nearest_words,
+)
 
 CORPUS = [
     ["a", "play", "by", "ada"],
@@ -72,6 +77,12 @@ def test_the_nearest_words_without_context_come_in_order_and_without_the_word(ti
     assert cosines == sorted(cosines, reverse=True)
     assert {"play", "Play"}.isdisjoint(w for w, _ in found)
     assert nearest_words(tiny, "play", ["Play"]) == []
+
+
+def test_a_path_may_be_a_string(tiny, tmp_path):
+    (tmp_path / "text.txt").write_text("they play .\n")
+    find_neighbors(tiny, "play", "we play", str(tmp_path / "text.txt"), output=str(tmp_path / "o"))
+    assert (tmp_path / "o" / "run.json").is_file()
 
 
 def test_a_word_is_found_as_written_first():

@@ -39,6 +39,12 @@ def test_the_same_call_gives_the_same_scores_with_a_cache_and_without(name, tiny
     assert json.loads(json.dumps(first)) == first
 
 
+def test_a_path_may_be_a_string(tiny, tmp_path):
+    data = WRITERS["intrinsic"](tmp_path / "data")
+    run_probe("intrinsic", tiny, str(data), output=str(tmp_path / "run"))
+    assert (tmp_path / "run" / "run.json").is_file()
+
+
 def test_a_wrong_call_is_named(tiny, tmp_path):
     with pytest.raises(ConfigError, match="no probe 'wsdd'; did you mean 'wsd'"):
         run_probe("wsdd", tiny, tmp_path)

@@ -59,6 +59,15 @@ def task_of(corpus, recipe, **options):
 # ── what a run learns and leaves ────────────────────────────────────────────────────────────
 
 
+def test_a_cuda_graph_is_recorded_without_a_warning_of_its_stream(corpus, monkeypatch):
+    said = []
+    name = "set_warn_on_accumulate_grad_stream_mismatch"
+    monkeypatch.setattr(torch.autograd.graph, name, said.append)
+    monkeypatch.setattr(torch.cuda, "make_graphed_callables", lambda reader, sample: reader)
+    task_of(corpus, toy_recipe()).model.capture(window=4, rows=2)
+    assert said == [False]
+
+
 def test_held_out_perplexity_comes_near_the_grammars_own(trained, corpus):
     own = GRAMMAR.perplexity(corpus.held_out())
     scores = metrics(trained)[-1]

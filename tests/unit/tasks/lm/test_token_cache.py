@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ import pytest
 from relmo.errors import ConfigError, OutputError, TextError, WeightError
 from relmo.files import locked
 from relmo.tasks.lm import token_cache
-from relmo.tasks.lm.token_cache import SPECIAL, CacheSettings, TokenCache, open_cache
+from relmo.tasks.lm.token_cache import SPECIAL, CacheSettings, TokenCache, is_held_out, open_cache
 from relmo.text.sentences import split_sentences
 from relmo.text.tokenize import make_tokenizer
 from tests.support.leftovers import leftover
@@ -147,6 +148,31 @@ def test_a_document_is_on_the_same_side_whatever_else_is_in_the_corpus(tmp_path)
     some = NUMBERS[2000:500:-3]
     other = build(tmp_path, "\n\n".join([*some, "another", "one"]), TENTH)
     assert set(documents_of(other, other.held_out)) & set(some) == kept_out & set(some)
+
+
+def test_of_a_small_text_enough_is_held_out_to_be_scored(tmp_path, monkeypatch):
+    monkeypatch.setattr(token_cache, "SMALL", 20_000)
+    monkeypatch.setattr(token_cache, "FEW", 200)
+    usual = CacheSettings(tokenizer="whitespace")
+    cache = build(tmp_path, "\n\n".join(NUMBERS), usual)
+    out = documents_of(cache, cache.held_out)
+    assert 200 <= len(cache.held_out.tokens) < 400
+    assert sorted(documents_of(cache, cache.train) + out) == sorted(NUMBERS)
+    share = replace(usual, held_out=cache.meta["held_out_share"])
+    assert out == [text for text in NUMBERS if is_held_out([text], share)], "the next by their hash"
+    assert {text for text in NUMBERS if is_held_out([text], usual)} <= set(out)
+    monkeypatch.setattr(token_cache, "SMALL", 30_000)
+    smaller = build(tmp_path / "less", "\n\n".join(NUMBERS), usual)
+    assert "held_out_share" not in smaller.meta
+
+
+def test_of_many_documents_none_but_the_share_asked_for_is_held_out(tmp_path, monkeypatch):
+    monkeypatch.setattr(token_cache, "SMALL", 20_000)
+    monkeypatch.setattr(token_cache, "FEW", 200)
+    cache = build(tmp_path, "\n\n".join(NUMBERS), TENTH)
+    out = [text for text in NUMBERS if is_held_out([text], TENTH)]
+    assert documents_of(cache, cache.held_out) == out
+    assert "held_out_share" not in cache.meta
 
 
 def test_another_seed_holds_other_documents_out(tmp_path):
