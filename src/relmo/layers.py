@@ -103,8 +103,9 @@ def sense_vectors(layers: Tensor) -> Tensor:
     from torch.nn.functional import normalize, pad
 
     P, L = layers.shape[-1] // 2, len(layers) - 1
-    ahead, behind = expected_states(layers)[:, 1:-1].split(P, -1)  # (B, T - 2, P) each
-    parts = [normalize(part, dim=-1) for part in (ahead + behind, *layers[1:, :, 1:-1])]
+    states = expected_states(layers)[:, 1:-1]  # (B, T - 2, D)
+    expected = states[..., :P] + states[..., P:]  # (B, T - 2, P)
+    parts = [normalize(part, dim=-1) for part in (expected, *layers[1:, :, 1:-1])]
     scales = [0.5**0.5, *[(0.5 / L) ** 0.5] * L]
     weighed = [part * scale for part, scale in zip(parts, scales, strict=True)]
     return pad(torch.cat(weighed, -1), (0, 0, 1, 1))

@@ -1,8 +1,8 @@
 """Clusters of vectors by average linkage, their number found by the data: one is possible.
 
 Two clusters are as similar as the vectors of one are to those of the other on average. The most
-similar ones are joined until none are similar enough; what is too small for a sense of its own then
-goes to the nearest of the others.
+similar ones are joined until none are similar enough; clusters too small for a sense of their own
+are dissolved; then each vector goes to the nearest of the others.
 
 Shapes: N vectors, K clusters, F width.
 """
@@ -17,34 +17,29 @@ from relmo.types import Vectors
 
 Labels = NDArray[np.int64]
 """(N,) the number of each vector's cluster, the largest cluster first: 0."""
+LINKED = 1000
+"""Vectors that are linked at most; time grows with their square, and more with memory."""
 
 
-def cluster(
-    vectors: Vectors, threshold: float, *, smallest: float = 0.0, linked: int = 1000
-) -> Labels:
-    """The cluster of each vector (N, F).
+def cluster(vectors: Vectors, threshold: float, *, smallest: float = 0.03) -> Labels:
+    """The cluster of each vector (N, F), of unit length.
 
     Args:
-        vectors: of unit length, or centered and then of unit length.
+        vectors: of which at most LINKED, evenly spaced, are linked.
         threshold: clusters less similar than this stay apart.
-        smallest: share of all vectors below which a cluster is dissolved; fewer than two always.
-        linked: vectors that are linked at most, evenly spaced; others go to the nearest cluster.
+        smallest: share of the vectors below which a cluster is dissolved, and so is a single one.
     """
     N = len(vectors)
-    chosen = np.unique(np.linspace(0, N - 1, min(N, linked)).astype(np.int64))
-    labels = cut(*link(vectors[chosen]), threshold)
-    sizes = np.bincount(labels)
-    kept = np.flatnonzero(sizes >= max(2.0, smallest * len(chosen)))
+    chosen = vectors[np.unique(np.linspace(0, N - 1, min(N, LINKED)).astype(np.int64))]
+    labels = cut(*link(chosen), threshold)
+    kept = np.flatnonzero(np.bincount(labels) >= max(2.0, smallest * len(chosen)))
     if len(kept) <= 1:
         return np.zeros(N, np.int64)
-    means = np.stack([vectors[chosen[labels == number]].mean(0) for number in kept])  # (K, F)
-    nearest = (vectors @ normalize(means).T).argmax(1)  # (N,)
-    own = np.isin(labels, kept)
-    nearest[chosen[own]] = np.searchsorted(kept, labels[own])
-    return by_size(nearest)
+    means = normalize(np.stack([chosen[labels == number].mean(0) for number in kept]))  # (K, F)
+    return by_size((vectors @ means.T).argmax(1))
 
 
-def link(vectors: Vectors) -> tuple[Labels, Vectors]:
+def link(vectors: Vectors) -> tuple[Labels, NDArray[np.float64]]:
     """Join the two most similar clusters until one is left: the pairs (N - 1, 2), similarities.
 
     A cluster has the number of its first vector; the second of a pair is joined to the first.
@@ -75,7 +70,7 @@ def link(vectors: Vectors) -> tuple[Labels, Vectors]:
     return pairs, heights
 
 
-def cut(pairs: Labels, heights: Vectors, threshold: float) -> Labels:
+def cut(pairs: Labels, heights: NDArray[np.float64], threshold: float) -> Labels:
     """The cluster of each vector once all pairs at least that similar are joined."""
     number = np.arange(len(pairs) + 1)
     for (first, second), height in zip(pairs, heights, strict=True):
