@@ -1,0 +1,103 @@
+"""Places of words in a corpus, what is read there, and whitening."""
+
+import numpy as np
+import pytest
+
+from relmo.errors import TextError
+from relmo.lab.senses import places
+from relmo.lab.senses.places import (
+    Corpus,
+    Whitening,
+    check_found,
+    read_states,
+    whitening_of,
+)
+
+LINES = [
+    "The bank lent money. We sat on the Bank.",
+    "",
+    "Bank of England.",
+    "A bank, a bank!",
+    "The bank lent money.",
+    "Embankments are no banks.",
+    "I can't and New York can.",
+]
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text("\n".join(LINES), encoding="utf-8")
+    return path
+
+
+def test_places_are_found_in_any_case_and_repeated_sentences_once(tiny, file):
+    found = Corpus(tiny, [file]).places(["bank", "can't", "absent"], 100)
+    shown = [place.text[place.start : place.end] for _, place in found["bank"]]
+    assert shown == ["bank", "Bank", "Bank", "bank", "bank"]
+    [(words, place)] = found["can't"]
+    assert words[place.position : place.position + place.tokens] == ("ca", "n't")
+    assert found["absent"] == []
+
+
+def test_many_words_are_found_as_few_are(tiny, file, monkeypatch):
+    words = ["bank", "money", "can't", "embankments"]
+    few = Corpus(tiny, [file]).places(words, 100)
+    monkeypatch.setattr(places, "FEW_WORDS", 0)
+    assert Corpus(tiny, [file]).places(words, 100) == few
+
+
+def test_a_sample_is_even_and_the_same_for_the_same_seed(tiny, tmp_path):
+    path = tmp_path / "many.txt"
+    path.write_text("\n".join(f"word number {n} ." for n in range(400)))
+    one, same, other = (
+        Corpus(tiny, [path], seed).places(["word"], 50)["word"] for seed in (0, 0, 1)
+    )
+    assert one == same != other
+    numbers = [int(words[2]) for words, _ in one]
+    assert len(set(numbers)) == 50
+    assert 130 < np.mean(numbers) < 270
+
+
+def test_states_are_those_around_the_word_and_never_see_it(tiny, file):
+    found = Corpus(tiny, [file]).places(["bank", "can't"], 100)
+    placed = [*found["bank"], *found["can't"]]
+    states, P = read_states(tiny, placed, show=False), tiny.width // 2
+    for row, (words, place) in enumerate(placed):
+        layers, _ = tiny.runtime.layers([list(words)])
+        top = layers.values[-1, 0].numpy()  # boundaries included
+        before, after = place.position, place.position + place.tokens + 1
+        np.testing.assert_allclose(states.forward[row], top[before, :P], atol=1e-5)
+        np.testing.assert_allclose(states.backward[row], top[after, P:], atol=1e-5)
+    hidden = [
+        ((*words[: place.position], "Xyz", *words[place.position + 1 :]), place)
+        for words, place in found["bank"][:3]
+    ]
+    np.testing.assert_allclose(
+        read_states(tiny, hidden, show=False).expected,
+        read_states(tiny, found["bank"][:3], show=False).expected,
+        atol=1e-5,
+    )
+
+
+def test_whitening_takes_away_what_all_places_share(monkeypatch):
+    monkeypatch.setattr(places, "RIDGE", 0.0)
+    rng = np.random.default_rng(0)
+    others = (rng.normal(size=(5000, 4)) * [9, 1, 3, 1] + [5, 0, 0, 1]).astype(np.float32)
+    whiten = Whitening(others)
+    spread = (others - whiten.mean) @ whiten.axes
+    np.testing.assert_allclose(np.cov(spread.T), np.eye(4), atol=1e-2)
+    np.testing.assert_allclose(np.linalg.norm(whiten(others[:9]), axis=1), 1, atol=1e-5)
+
+
+def test_few_other_lines_and_lines_without_rare_words_suffice(tiny):
+    for lines in (["the the"], ["."], ["a b c .", "d e f ."]):
+        assert np.isfinite(whitening_of(tiny, lines)(np.eye(8, dtype=np.float32))).all()
+
+
+def test_a_word_that_is_absent_or_too_rare_is_told(tiny, file):
+    corpus = Corpus(tiny, [file])
+    with pytest.raises(TextError, match="'absent' is not in .*text.txt; check its form"):
+        check_found(corpus.places(["absent"], 9), 1, corpus.name)
+    with pytest.raises(TextError, match="5 times; at least 9 places are needed"):
+        check_found(corpus.places(["bank"], 9), 9, corpus.name)
