@@ -95,11 +95,12 @@ class Changes(NamedTuple):
 
     def table(self) -> Table:
         """A row per word."""
-        table = Table("word", "before", "after", "APD", "p", "PRT", "p", "JSD", "p", "senses")
+        measures = (f"{name.upper()} (p)" for name in MEASURES)
+        table = Table("word", "places", *measures, "senses")
         for c in self.changes:
-            cells = (f"{m.value:.3f}\t{m.p:.3f}" for m in (c.apd, c.prt, c.jsd))
-            shown = [cell for pair in cells for cell in pair.split("\t")]
-            table.add_row(c.word, f"{c.before:,}", f"{c.after:,}", *shown, str(len(c.senses)))
+            shown = (f"{m.value:.3f} ({m.p:.3f})" for m in (c.apd, c.prt, c.jsd))
+            places = f"{c.before:,} / {c.after:,}"
+            table.add_row(c.word, places, *shown, str(len(c.senses)))
         return table
 
 

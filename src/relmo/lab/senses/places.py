@@ -14,14 +14,13 @@ from __future__ import annotations
 
 import random
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from relmo.elmo import Elmo
-from relmo.errors import TextError
 from relmo.layers import expected_states
 from relmo.progress import progress, working
 from relmo.runtime.pooling import normalize
@@ -133,8 +132,7 @@ def read_states(elmo: Elmo, placed: Sequence[Placed], show: bool = True) -> Stat
         rows[words].append(row)
     P = elmo.config.width // 2
     found = States(*(np.empty((len(placed), P), np.float32) for _ in range(2)))
-    vectors = elmo.runtime.stream(map(list, rows), expected_states)
-    each = progress(vectors, len(rows), "sentences read", show)
+    each = progress(_read(elmo, map(list, rows)), len(rows), "sentences read", show)
     for own, states in zip(rows.values(), each, strict=True):  # states (T, 2P)
         for row in own:
             place = placed[row][1]
@@ -174,18 +172,12 @@ def whitening_of(elmo: Elmo, lines: Iterable[str]) -> Whitening:
     P = elmo.config.width // 2
     found = [
         states[own, :P] + states[own, P:]
-        for own, states in zip(places, elmo.runtime.stream(sentences, expected_states), strict=True)
+        for own, states in zip(places, _read(elmo, sentences), strict=True)
     ]
     return Whitening(normalize(np.concatenate(found)))
 
 
-def check_found(places: Mapping[str, Sequence[Placed]], least: int, where: str) -> None:
-    """Raise TextError unless a word has so many places."""
-    for word, own in places.items():
-        if not own:
-            raise TextError(f"{word!r} is not in {where}; check its form, or give more text")
-        if len(own) < least:
-            raise TextError(
-                f"{word!r} is in {where} {len(own)} times; at least {least} places are needed: "
-                f"give more text"
-            )
+def _read(elmo: Elmo, sentences: Iterable[list[str]]) -> Iterator[Vectors]:
+    """Expected states (T, 2P) of each; warns of a script that the model does not know."""
+    words = sentences if elmo.lexicon is None else elmo.lexicon.watch(sentences)
+    return elmo.runtime.stream(words, expected_states)

@@ -22,8 +22,9 @@ from rich.table import Table
 from rich.text import Text
 
 from relmo.elmo import Elmo
+from relmo.errors import TextError
 from relmo.lab.senses.clusters import Labels, cluster
-from relmo.lab.senses.places import Corpus, States, check_found, read_states, whitening_of
+from relmo.lab.senses.places import Corpus, States, read_states, whitening_of
 from relmo.progress import working
 from relmo.runtime.pooling import normalize
 from relmo.text.places import Place
@@ -117,7 +118,8 @@ def find_senses(
     """
     text = Corpus(elmo, corpus, seed)
     places = text.places([word], most)
-    check_found(places, 1, text.name)
+    if not places[word]:
+        raise TextError(f"{word!r} is not in {text.name}; check its form, or give more text")
     states = read_states(elmo, places[word])
     with working("comparing places"):
         vectors = whitening_of(elmo, text.others)(states.expected)  # (N, P)
