@@ -22,10 +22,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from relmo import Elmo
-from relmo.lab.senses.change import MEASURES, measure
+from relmo.lab.senses.change import MEASURES, Assignments, assignments, measure, passages_of
 from relmo.lab.senses.clusters import cluster
 from relmo.lab.senses.places import Corpus, Placed, read_states, whitening_of
 from relmo.lab.senses.senses import THRESHOLD
@@ -34,8 +34,9 @@ from relmo.text.places import Place
 from relmo.types import Vectors
 
 SHARES = (0.2, 0.4, 0.6, 0.8, 1.0)
-THRESHOLDS = {"whitened": THRESHOLD, "as they are": 0.27, "sense vectors": 0.51}
-"""By kind of vector: below which clusters are different senses, chosen as the command's was."""
+THRESHOLDS = {"whitened": None, "as they are": 0.27, "sense vectors": 0.51}
+"""By kind of vector: below which clusters are different senses, chosen as the command's was, which
+is that of whitened vectors; it takes APD and PRT from vectors as they are."""
 OPEN_CLASSES = ("NOUN", "VERB", "ADJ")
 ALIKE = 4
 """Letters at the beginning that the two words of a pair do not share."""
@@ -81,9 +82,9 @@ def disguise(placed: Sequence[Placed], pair: tuple[str, str]) -> list[Placed]:
     """The places with all forms of both words replaced by the pseudo-word."""
     name = "".join(pair)
     found = []
-    for words, place in placed:
+    for words, place, passage in placed:
         hidden = tuple(name if word.casefold() in pair else word for word in words)
-        found.append((hidden, Place(0, place.position, 1, " ".join(hidden), 0, 0)))
+        found.append(Placed(hidden, Place(0, place.position, 1, "", 0, 0), passage))
     return found
 
 
@@ -107,12 +108,13 @@ class Scores:
         self.values: dict[tuple[str, str, float, bool], list[float]] = defaultdict(list)
         self.p: dict[tuple[str, str, float, bool], list[float]] = defaultdict(list)
 
-    def add(self, kind: str, share: float, changed: bool, sets: Sequence[Vectors]) -> None:
+    def add(
+        self, kind: str, share: float, changed: bool, sets: Sequence[Vectors], drawn: Assignments
+    ) -> None:
         """Measure a test word: its vectors before and after."""
         vectors = np.concatenate(sets)
-        labels = cluster(vectors, THRESHOLDS[kind])
-        found = measure(vectors, labels, len(sets[0]), 200)
-        for name, measured in zip(MEASURES, found, strict=True):
+        labels = cluster(vectors, THRESHOLDS[kind] or THRESHOLD / vectors.shape[1] ** 0.5)
+        for name, measured in zip(MEASURES, measure(vectors, labels, drawn), strict=True):
             self.values[kind, name, share, changed].append(measured.value)
             self.p[kind, name, share, changed].append(measured.p)
 
@@ -163,24 +165,30 @@ def main() -> None:
         # a before, b before, a after, b after
         sets = [disguise(places[word], pair) for places in found for word in pair]
         flat = [place for own in sets for place in own]
-        ends = np.cumsum([len(own) for own in sets])[:-1]
         expected = read_states(elmo, flat, show=False).expected
-        read = zip(elmo.sense_vectors([list(words) for words, _ in flat]), flat, strict=True)
-        senses = np.stack([own[place.position] for own, (_, place) in read])
-        for kind, vectors in zip(THRESHOLDS, (whiten(expected), expected, senses), strict=True):
-            a0, b0, a1, b1 = np.split(vectors, ends)
-            for share, changed, first, then in mixes():
-                scores.add(kind, share, changed, [_mix(a0, b0, first), _mix(a1, b1, then)])
+        read = zip(elmo.sense_vectors([list(each.words) for each in flat]), flat, strict=True)
+        senses = np.stack([own[each.place.position] for own, each in read])
+        kinds = dict(zip(THRESHOLDS, (whiten(expected), expected, senses), strict=True))
+        for share, changed, first, then in mixes():
+            # rows of a and b in each corpus, so many of each that b has its share
+            rows = [mix(sets[0:2], first, 0), mix(sets[2:4], then, len(sets[0]) + len(sets[1]))]
+            before = len(rows[0])
+            own = [flat[i] for part in rows for i in part]
+            drawn = assignments(passages_of(own, before), before, 200)
+            for kind, vectors in kinds.items():
+                scores.add(kind, share, changed, [vectors[part] for part in rows], drawn)
     print(f"{len(pairs)} pairs, {n} places in each corpus, {elmo.config.name}; such as "
           + ", ".join("/".join(pair) for pair in pairs[:8]) + "\n")  # fmt: skip
     scores.table()
 
 
-def _mix(a: Vectors, b: Vectors, share: float) -> NDArray[np.float32]:
-    """So many of a and of b that b has a share, as many as there are of the fewer."""
-    n = min(len(a), len(b))
-    of_b = round(share * n)
-    return np.concatenate([a[: n - of_b], b[n - of_b : n]])
+def mix(sets: Sequence[Sequence[Placed]], share: float, start: int) -> list[int]:
+    """Rows of places of a and of b, which follow each other from `start` on, b with a share."""
+    a, b = map(len, sets)
+    of_b = round(share * min(a, b))
+    return [
+        start + i for i in (*range(min(a, b) - of_b), *range(a + min(a, b) - of_b, a + min(a, b)))
+    ]
 
 
 if __name__ == "__main__":

@@ -27,9 +27,8 @@ from numpy.typing import NDArray
 
 from relmo import Elmo
 from relmo.lab.probes.wsd import read_senses
-from relmo.lab.senses.clusters import cluster
 from relmo.lab.senses.places import OTHER_LINES, Placed, read_states, whitening_of
-from relmo.lab.senses.senses import THRESHOLD
+from relmo.lab.senses.senses import sense_labels
 from relmo.text.places import Place
 from relmo.types import Vectors
 
@@ -62,7 +61,7 @@ def read_lemmas(folder: Path) -> tuple[dict[Lemma, Places], list[str]]:
     for sentence in sentences:
         for i in sentence.instances:
             place = Place(0, i.start, i.end - i.start, "", 0, 0)
-            found[i.entry].placed.append((sentence.words, place))
+            found[i.entry].placed.append(Placed(sentence.words, place))
             found[i.entry].senses.append(i.keys[0])
     often = {lemma: own for lemma, own in found.items() if len(own.placed) >= LEAST}
     return often, [" ".join(sentence.words) for sentence in sentences]
@@ -141,7 +140,7 @@ def main() -> None:
     parser.add_argument("--model", default="relmo-en-small")
     parser.add_argument("--half", choices=("choose", "test"), default="test")
     parser.add_argument("--lemmas", type=int, help="so many of the half's lemmas only")
-    parser.add_argument("--thresholds", type=float, nargs="+", default=[THRESHOLD])
+    parser.add_argument("--thresholds", type=float, nargs="+", default=[None])
     args = parser.parse_args()
     found, sentences = read_lemmas(args.data)
     names = sorted(e for e in found if is_test(e) == (args.half == "test"))
@@ -161,7 +160,12 @@ def main() -> None:
     print_row("one for each", [scores(s, np.arange(len(s))) for s in many])
     for threshold in args.thresholds:
         whitened = split(whiten(states.expected))
-        report(lemmas, whitened, f"found, {threshold}", lambda v, t=threshold: cluster(v, t))
+        report(
+            lemmas,
+            whitened,
+            f"found, {threshold or 'default'}",
+            lambda v, t=threshold: sense_labels(v, t),
+        )
     print(
         f"<!-- {len(lemmas)} lemmas, {len(many)} of several senses, {sum(map(len, many))} places "
         f"of these, {np.mean([len(set(s)) for s in many]):.2f} senses each -->"

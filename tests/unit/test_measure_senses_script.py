@@ -5,8 +5,9 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from relmo.lab.senses.places import Placed
 from relmo.text.places import Place
-from scripts.measure_change import auc, choose_pairs, disguise, parts_of_speech
+from scripts.measure_change import auc, choose_pairs, disguise, mix, parts_of_speech
 from scripts.measure_senses import scores
 
 
@@ -47,7 +48,16 @@ def test_words_of_a_pair_have_one_tag_and_like_counts(tmp_path):
 
 def test_a_pseudo_word_hides_both_words_everywhere():
     words = ("Stone", "by", "stone", ",", "river", "by", "sea")
-    [(hidden, place)] = disguise([(words, Place(0, 2, 1, "", 0, 0))], ("river", "stone"))
+    [(hidden, place, passage)] = disguise(
+        [Placed(words, Place(0, 2, 1, "", 0, 0), 7)], ("river", "stone")
+    )
     name = "riverstone"
     assert hidden == (name, "by", name, ",", name, "by", "sea")
-    assert place.position == 2
+    assert (place.position, passage) == (2, 7)
+
+
+def test_rows_of_a_mix_are_some_of_a_and_some_of_b():
+    sets = [[None] * 5, [None] * 4]
+    assert mix(sets, 0.5, 10) == [10, 11, 17, 18]
+    assert mix(sets, 0.0, 0) == [0, 1, 2, 3]
+    assert mix(sets, 1.0, 0) == [5, 6, 7, 8]

@@ -59,13 +59,12 @@ def senses(
         check_rows_output(output)
     with working("loading PyTorch"):
         from relmo.elmo import Elmo
-        from relmo.lab.senses.senses import FEW_PLACES, FIELDS, THRESHOLD, find_senses
+        from relmo.lab.senses.senses import FEW_PLACES, FIELDS, find_senses
 
     with if_interrupted(NOTHING_WRITTEN):
         with working(f"loading {model}"):
             elmo = Elmo.from_pretrained(model, precision=precision)  # type: ignore[arg-type]
-        limit = THRESHOLD if threshold is None else threshold
-        found = find_senses(elmo, word, corpus, most=places, threshold=limit)
+        found = find_senses(elmo, word, corpus, most=places, threshold=threshold)
         if output is not None:
             write_rows(output, FIELDS, found.rows())
     if not elmo.has_lm:

@@ -8,8 +8,13 @@
     jsd     Jensen-Shannon divergence (base 2: 0 to 1) between the shares of senses, where the
             places of both are clustered together
 
-A p-value is the share of random assignments of the same places to before and after that change the
-measure at least as much; the real one counts, so it is never 0.
+A p-value is the share of random assignments of the same places to before and after that have the
+measure at least as high; the real one counts, so it is never 0. Places of one passage (a document,
+or 50 lines of it) are assigned together: they are about the same things, so they are fewer than
+they seem.
+
+Vectors of places are those of `relmo.lab.senses.places`: whitened for the clusters, as they are for
+distances, where a mean near zero would exaggerate them.
 
 Shapes: N places of a word, before and after; K senses; P width; R assignments.
 """
@@ -26,9 +31,9 @@ from rich.table import Table
 
 from relmo.elmo import Elmo
 from relmo.errors import TextError
-from relmo.lab.senses.clusters import Labels, cluster
+from relmo.lab.senses.clusters import Labels
 from relmo.lab.senses.places import Corpus, Placed, States, read_states, whitening_of
-from relmo.lab.senses.senses import THRESHOLD, best_substitutes
+from relmo.lab.senses.senses import best_substitutes, sense_labels
 from relmo.progress import progress
 from relmo.runtime.pooling import normalize
 from relmo.types import Vectors
@@ -113,7 +118,7 @@ def find_changes(
     vocabulary: int = 0,
     most: int = MOST_PLACES,
     permutations: int = 1000,
-    threshold: float = THRESHOLD,
+    threshold: float | None = None,
     seed: int = 0,
 ) -> Changes:
     """Measure how the use of words changes between two corpora, the most changed first (by PRT).
@@ -126,7 +131,7 @@ def find_changes(
         vocabulary: compare so many of the words that are most frequent in both, too.
         most: places used at most per word and corpus, an even sample of all.
         permutations: assignments drawn for the p-values.
-        threshold: of `cluster`.
+        threshold: of `find_senses`.
         seed: of the samples and assignments.
     """
     corpora = [Corpus(elmo, before, seed), Corpus(elmo, after, seed)]
@@ -146,13 +151,14 @@ def find_changes(
     placed: list[Placed] = [p for word in kept for places in found for p in places[word]]
     states = read_states(elmo, placed)
     whiten = whitening_of(elmo, [line for corpus in corpora for line in corpus.others])
-    vectors, at, changes = whiten(states.expected), 0, []
+    vectors, at, changes = states.expected, 0, []
     for word in progress(kept, len(kept), "words compared", show=True):
         sizes = [len(places[word]) for places in found]
         rows = slice(at, at := at + sum(sizes))
         own = States(*(side[rows] for side in states))
-        labels = cluster(vectors[rows], threshold)
-        measured = measure(vectors[rows], labels, sizes[0], permutations, seed)
+        labels = sense_labels(whiten(vectors[rows]), threshold)
+        drawn = assignments(passages_of(placed[rows], sizes[0]), sizes[0], permutations, seed)
+        measured = measure(vectors[rows], labels, drawn)
         senses = shares_of(labels, sizes[0])
         for sense, best in zip(senses, best_substitutes(elmo, word, own, labels, 5), strict=True):
             sense["substitutes"] = best
@@ -182,20 +188,38 @@ def shares_of(labels: Labels, before: int) -> list[dict[str, Any]]:
     ]
 
 
+def passages_of(placed: Sequence[Placed], before: int) -> Labels:
+    """The passage of each place (N,), those of the two corpora apart."""
+    return np.array([2 * each.passage + (i < before) for i, each in enumerate(placed)], np.int64)
+
+
 def measure(
-    vectors: Vectors, labels: Labels, before: int, permutations: int = 1000, seed: int = 0
+    vectors: Vectors, labels: Labels, drawn: Assignments
 ) -> tuple[Measured, Measured, Measured]:
-    """APD, PRT and JSD of vectors (N, P) in clusters (N,): the first `before` against the rest."""
-    drawn = assignments(len(vectors), before, permutations, seed)
+    """APD, PRT and JSD of vectors (N, P) in clusters (N,), by `assignments`."""
     values = (apd(vectors, drawn), prt(vectors, drawn), jsd(labels, drawn))
     return tuple(Measured(float(v[0]), p_value(v)) for v in values)  # type: ignore[return-value]
 
 
-def assignments(N: int, before: int, permutations: int, seed: int = 0) -> Assignments:
-    """The real assignment of places, then random ones of the same sizes."""
-    rng = np.random.default_rng(seed)
-    real = np.arange(N) < before
-    return np.stack([real, *(rng.permutation(real) for _ in range(permutations))])
+def assignments(passages: Labels, before: int, permutations: int, seed: int = 0) -> Assignments:
+    """The real assignment of places, then random ones of about the same sizes, whole passages each.
+
+    Args:
+        passages: (N,) of each place; if all differ, the sizes are exactly the same.
+        before: how many are before, the first ones.
+        permutations: R - 1.
+        seed: of the random ones.
+    """
+    _, number, sizes = np.unique(passages, return_inverse=True, return_counts=True)
+    rng, drawn = np.random.default_rng(seed), [np.arange(len(passages)) < before]
+    for _ in range(permutations):
+        order = rng.permutation(len(sizes))
+        middles = np.cumsum(sizes[order]) - sizes[order] / 2
+        is_before = np.zeros(len(sizes), np.bool_)
+        is_before[order] = middles < before
+        is_before[order[0]], is_before[order[-1]] = True, len(order) == 1  # none is empty
+        drawn.append(is_before[number])
+    return np.stack(drawn)
 
 
 def p_value(values: NDArray[np.float64]) -> float:

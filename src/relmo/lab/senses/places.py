@@ -29,8 +29,8 @@ from relmo.text.places import Place, find_places
 from relmo.types import Vectors
 
 Words = tuple[str, ...]
-Placed = tuple[Words, Place]
-"""A sentence, and the place of a word in it."""
+PASSAGE_LINES = 50
+"""Lines of a document that are one passage."""
 FEW_WORDS = 20
 """Up to so many words, lines that contain none of them are skipped before they are tokenized."""
 OTHER_LINES = 500
@@ -39,6 +39,15 @@ COMMON_WORDS = 100
 """Most frequent words of these lines, whose places are left out."""
 RIDGE = 0.3
 """Of the mean variance, added to all: directions that vary little are not blown up."""
+
+
+class Placed(NamedTuple):
+    """A sentence, and the place of a word in it."""
+
+    words: Words
+    place: Place
+    passage: int = 0
+    """The number of the document, or of its part: places of one are not independent."""
 
 
 class Reservoir:
@@ -76,7 +85,7 @@ class Corpus:
         found = {word: Reservoir(most, self.seed) for word in words}
         seen: set[int] = set()
         keys = tuple(wanted) if len(words) <= FEW_WORDS else ()
-        for sentence in self._sentences(keys):
+        for passage, sentence in self._sentences(keys):
             folded = {each.casefold() for each in sentence}
             here = {word for first in folded & wanted.keys() for word in wanted[first]}
             if not here or (own := hash(sentence)) in seen:
@@ -85,30 +94,32 @@ class Corpus:
             for word in sorted(here):
                 [(_, places)] = find_places(word, [list(sentence)], self.elmo.tokenizer)
                 for place in places:
-                    found[word].add((sentence, place))
+                    found[word].add(Placed(sentence, place, passage))
         return {word: reservoir.items for word, reservoir in found.items()}
 
     def counts(self) -> Counter[str]:
         """How often each word of letters occurs."""
-        return Counter(w for sentence in self._sentences() for w in sentence if w.isalpha())
+        return Counter(w for _, sentence in self._sentences() for w in sentence if w.isalpha())
 
-    def _sentences(self, keys: tuple[str, ...] = ()) -> Iterator[Words]:
-        """Sentences of the lines that contain one of the keys, or of all."""
-        rng, lines = random.Random(self.seed), 0
+    def _sentences(self, keys: tuple[str, ...] = ()) -> Iterator[tuple[int, Words]]:
+        """Passage and words of the sentences in lines that contain one of the keys, or in all."""
+        rng, lines, passage = random.Random(self.seed), 0, 0
         self.others = []
+        documents = (document for path in self.files for document in read_documents(path))
         with working(f"lines of {self.name} read") as work:
-            for line in (
-                line for path in self.files for doc in read_documents(path) for line in doc
-            ):
-                work.advance()
-                lines += 1
-                if len(self.others) < OTHER_LINES:
-                    self.others.append(line)
-                elif (at := rng.randrange(lines)) < OTHER_LINES:
-                    self.others[at] = line
-                folded = line.casefold() if keys else ""
-                if not keys or any(key in folded for key in keys):
-                    yield from map(tuple, self.elmo.sentences([line]))
+            for document in documents:
+                for number, line in enumerate(document):
+                    passage += number % PASSAGE_LINES == 0
+                    lines += 1
+                    if len(self.others) < OTHER_LINES:
+                        self.others.append(line)
+                    elif (at := rng.randrange(lines)) < OTHER_LINES:
+                        self.others[at] = line
+                    folded = line.casefold() if keys else ""
+                    if not keys or any(key in folded for key in keys):
+                        for words in self.elmo.sentences([line]):
+                            yield passage, tuple(words)
+                    work.advance()
 
 
 class States(NamedTuple):
@@ -128,14 +139,14 @@ class States(NamedTuple):
 def read_states(elmo: Elmo, placed: Sequence[Placed], show: bool = True) -> States:
     """States at each place; each sentence is read once."""
     rows: dict[Words, list[int]] = defaultdict(list)
-    for row, (words, _) in enumerate(placed):
-        rows[words].append(row)
+    for row, each in enumerate(placed):
+        rows[each.words].append(row)
     P = elmo.config.width // 2
     found = States(*(np.empty((len(placed), P), np.float32) for _ in range(2)))
-    each = progress(_read(elmo, map(list, rows)), len(rows), "sentences read", show)
-    for own, states in zip(rows.values(), each, strict=True):  # states (T, 2P)
+    read = progress(_read(elmo, map(list, rows)), len(rows), "sentences read", show)
+    for own, states in zip(rows.values(), read, strict=True):  # states (T, 2P)
         for row in own:
-            place = placed[row][1]
+            place = placed[row].place
             found.forward[row] = states[place.position, :P]
             found.backward[row] = states[place.position + place.tokens - 1, P:]
     return found

@@ -30,8 +30,8 @@ from relmo.runtime.pooling import normalize
 from relmo.text.places import Place
 from relmo.types import Vectors
 
-THRESHOLD = 0.06
-"""Mean cosine of whitened vectors below which clusters are different senses."""
+THRESHOLD = 0.68
+"""Clusters are different senses below this many times 1 / √P, the spread of random cosines."""
 MOST_PLACES = 1000
 FEW_PLACES = 20
 """Fewer places than these say little about the number of senses."""
@@ -99,7 +99,7 @@ def find_senses(
     corpus: Sequence[Path | str],
     *,
     most: int = MOST_PLACES,
-    threshold: float = THRESHOLD,
+    threshold: float | None = None,
     examples: int = 3,
     substitutes: int = 8,
     seed: int = 0,
@@ -111,7 +111,7 @@ def find_senses(
         word: in any case; the tokenizer may split it.
         corpus: text to search.
         most: places used at most, an even sample of all.
-        threshold: the lower, the fewer senses.
+        threshold: mean cosine below which clusters are different senses; by default THRESHOLD / √P.
         examples: shown per sense.
         substitutes: shown per sense.
         seed: of the samples.
@@ -123,8 +123,8 @@ def find_senses(
     states = read_states(elmo, places[word])
     with working("comparing places"):
         vectors = whitening_of(elmo, text.others)(states.expected)  # (N, P)
-        labels = cluster(vectors, threshold)
-    found = [place for _, place in places[word]]
+        labels = sense_labels(vectors, threshold)
+    found = [each.place for each in places[word]]
     near = similarity_to_center(vectors, labels)
     words = best_substitutes(elmo, word, states, labels, substitutes)
     senses = []
@@ -133,6 +133,12 @@ def find_senses(
         best = distinct([found[i] for i in rows[np.argsort(-near[rows], kind="stable")]], examples)
         senses.append(Sense(len(rows) / len(found), len(rows), own, best))
     return WordSenses(word, senses, found, labels, near)
+
+
+def sense_labels(vectors: Vectors, threshold: float | None = None) -> Labels:
+    """The sense of each place (N,) by whitened vectors (N, P), from 0, the most frequent first."""
+    usual = THRESHOLD / vectors.shape[1] ** 0.5
+    return cluster(vectors, usual if threshold is None else threshold)
 
 
 def similarity_to_center(vectors: Vectors, labels: Labels) -> Vectors:

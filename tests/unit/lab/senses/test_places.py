@@ -8,6 +8,7 @@ from relmo.errors import TextWarning
 from relmo.lab.senses import places
 from relmo.lab.senses.places import (
     Corpus,
+    Placed,
     Whitening,
     read_states,
     whitening_of,
@@ -33,11 +34,18 @@ def file(tmp_path):
 
 def test_places_are_found_in_any_case_and_repeated_sentences_once(tiny, file):
     found = Corpus(tiny, [file]).places(["bank", "can't", "absent"], 100)
-    shown = [place.text[place.start : place.end] for _, place in found["bank"]]
+    shown = [place.text[place.start : place.end] for _, place, _ in found["bank"]]
     assert shown == ["bank", "Bank", "Bank", "bank", "bank"]
-    [(words, place)] = found["can't"]
+    [(words, place, _)] = found["can't"]
     assert words[place.position : place.position + place.tokens] == ("ca", "n't")
     assert found["absent"] == []
+
+
+def test_passages_are_documents_or_parts_of_them(tiny, tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text("a word 1 .\nA word 2 .\n\n" + "\n".join(f"a word {n} ." for n in range(3, 63)))
+    found = Corpus(tiny, [path]).places(["word"], 100)["word"]
+    assert [each.passage for each in found] == [1] * 2 + [2] * 50 + [3] * 10
 
 
 def test_many_words_are_found_as_few_are(tiny, file, monkeypatch):
@@ -54,7 +62,7 @@ def test_a_sample_is_even_and_the_same_for_the_same_seed(tiny, tmp_path):
         Corpus(tiny, [path], seed).places(["word"], 50)["word"] for seed in (0, 0, 1)
     )
     assert one == same != other
-    numbers = [int(words[2]) for words, _ in one]
+    numbers = [int(words[2]) for words, _, _ in one]
     assert len(set(numbers)) == 50
     assert 130 < np.mean(numbers) < 270
 
@@ -63,15 +71,15 @@ def test_states_are_those_around_the_word_and_never_see_it(tiny, file):
     found = Corpus(tiny, [file]).places(["bank", "can't"], 100)
     placed = [*found["bank"], *found["can't"]]
     states, P = read_states(tiny, placed, show=False), tiny.width // 2
-    for row, (words, place) in enumerate(placed):
+    for row, (words, place, _) in enumerate(placed):
         layers, _ = tiny.runtime.layers([list(words)])
         top = layers.values[-1, 0].numpy()  # boundaries included
         before, after = place.position, place.position + place.tokens + 1
         np.testing.assert_allclose(states.forward[row], top[before, :P], atol=1e-5)
         np.testing.assert_allclose(states.backward[row], top[after, P:], atol=1e-5)
     hidden = [
-        ((*words[: place.position], "Xyz", *words[place.position + 1 :]), place)
-        for words, place in found["bank"][:3]
+        Placed((*words[: place.position], "Xyz", *words[place.position + 1 :]), place)
+        for words, place, _ in found["bank"][:3]
     ]
     np.testing.assert_allclose(
         read_states(tiny, hidden, show=False).expected,
