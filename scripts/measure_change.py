@@ -9,8 +9,9 @@ same share of b in both: it is as ambiguous, but not changed. In each sentence e
 replaced by the pseudo-word before it is read, so that its form tells nothing.
 
 Each measure's AUC is the chance that a changed word has the higher value than an unchanged one.
-Vectors: what the context expects, whitened (those of the command); the same as they are; and
-`sense_vectors`, which see the pseudo-word. Output is Markdown.
+Vectors: what the context expects, as it is, or aligned so that places of other words have the same
+mean in both corpora; whitened or not. The command takes distances from aligned ones and senses from
+these whitened. Output is Markdown.
 """
 
 from __future__ import annotations
@@ -27,16 +28,23 @@ from numpy.typing import ArrayLike
 from relmo import Elmo
 from relmo.lab.senses.change import MEASURES, Assignments, assignments, measure, passages_of
 from relmo.lab.senses.clusters import cluster
-from relmo.lab.senses.places import Corpus, Placed, read_states, whitening_of
+from relmo.lab.senses.places import (
+    Corpus,
+    Placed,
+    Whitening,
+    align,
+    expected_elsewhere,
+    read_states,
+)
 from relmo.lab.senses.senses import THRESHOLD
 from relmo.progress import progress
+from relmo.runtime.pooling import normalize
 from relmo.text.places import Place
 from relmo.types import Vectors
 
 SHARES = (0.2, 0.4, 0.6, 0.8, 1.0)
-THRESHOLDS = {"whitened": None, "as they are": 0.27, "sense vectors": 0.51}
-"""By kind of vector: below which clusters are different senses, chosen as the command's was, which
-is that of whitened vectors; it takes APD and PRT from vectors as they are."""
+THRESHOLDS = {"plain": 0.27, "plain, whitened": None, "aligned": 0.27, "aligned, whitened": None}
+"""By kind of vector: below which clusters are different senses, None for the command's."""
 OPEN_CLASSES = ("NOUN", "VERB", "ADJ")
 ALIKE = 4
 """Letters at the beginning that the two words of a pair do not share."""
@@ -159,22 +167,25 @@ def main() -> None:
     pairs = choose_pairs(counts, tags, 3 * args.places // 2, args.pairs, args.seed)
     words = [word for pair in pairs for word in pair]
     found = [corpus.places(words, args.places) for corpus in corpora]
-    whiten = whitening_of(elmo, [line for corpus in corpora for line in corpus.others])
+    others = [expected_elsewhere(elmo, corpus.others) for corpus in corpora]
+    shifts = align(others)  # (2, P)
+    aligned = Whitening(np.concatenate([v + s for v, s in zip(others, shifts, strict=True)]))
+    plain = Whitening(np.concatenate(others))
     scores, n = Scores(), args.places
     for pair in progress(pairs, len(pairs), "pairs measured", show=True):
         # a before, b before, a after, b after
         sets = [disguise(places[word], pair) for places in found for word in pair]
         flat = [place for own in sets for place in own]
         expected = read_states(elmo, flat, show=False).expected
-        read = zip(elmo.sense_vectors([list(each.words) for each in flat]), flat, strict=True)
-        senses = np.stack([own[each.place.position] for own, each in read])
-        kinds = dict(zip(THRESHOLDS, (whiten(expected), expected, senses), strict=True))
+        before = len(sets[0]) + len(sets[1])
+        moved = normalize(expected + shifts[(np.arange(len(flat)) >= before).astype(int)])
+        vectors_of = (expected, plain(expected), moved, aligned(moved))
+        kinds = dict(zip(THRESHOLDS, vectors_of, strict=True))
         for share, changed, first, then in mixes():
             # rows of a and b in each corpus, so many of each that b has its share
-            rows = [mix(sets[0:2], first, 0), mix(sets[2:4], then, len(sets[0]) + len(sets[1]))]
-            before = len(rows[0])
+            rows = [mix(sets[0:2], first, 0), mix(sets[2:4], then, before)]
             own = [flat[i] for part in rows for i in part]
-            drawn = assignments(passages_of(own, before), before, 200)
+            drawn = assignments(passages_of(own, len(rows[0])), len(rows[0]), 200)
             for kind, vectors in kinds.items():
                 scores.add(kind, share, changed, [vectors[part] for part in rows], drawn)
     print(f"{len(pairs)} pairs, {n} places in each corpus, {elmo.config.name}; such as "

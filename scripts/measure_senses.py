@@ -27,7 +27,13 @@ from numpy.typing import NDArray
 
 from relmo import Elmo
 from relmo.lab.probes.wsd import read_senses
-from relmo.lab.senses.places import OTHER_LINES, Placed, read_states, whitening_of
+from relmo.lab.senses.places import (
+    OTHER_LINES,
+    Placed,
+    Whitening,
+    expected_elsewhere,
+    read_states,
+)
 from relmo.lab.senses.senses import sense_labels
 from relmo.text.places import Place
 from relmo.types import Vectors
@@ -148,7 +154,8 @@ def main() -> None:
     lemmas = {e: found[e].sample(MOST) for e in names[: args.lemmas]}
     elmo = Elmo.from_pretrained(args.model)
     states = read_states(elmo, [place for own in lemmas.values() for place in own.placed])
-    whiten = whitening_of(elmo, random.Random(0).sample(sentences, OTHER_LINES))
+    others = random.Random(0).sample(sentences, OTHER_LINES)
+    whiten = Whitening(expected_elsewhere(elmo, others))
     ends = np.cumsum([len(own.placed) for own in lemmas.values()])[:-1]
     split = lambda x: dict(zip(lemmas, np.split(x, ends), strict=True))  # noqa: E731
     print(

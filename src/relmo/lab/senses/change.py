@@ -13,8 +13,9 @@ measure at least as high; the real one counts, so it is never 0. Places of one p
 or 50 lines of it) are assigned together: they are about the same things, so they are fewer than
 they seem.
 
-Vectors of places are those of `relmo.lab.senses.places`: whitened for the clusters, as they are for
-distances, where a mean near zero would exaggerate them.
+Vectors of places are those of `relmo.lab.senses.places`, shifted so that places of other words have
+the same mean in both corpora: two kinds of text differ everywhere. They are whitened for the
+clusters, but not for distances, which a mean near zero would exaggerate.
 
 Shapes: N places of a word, before and after; K senses; P width; R assignments.
 """
@@ -32,7 +33,15 @@ from rich.table import Table
 from relmo.elmo import Elmo
 from relmo.errors import TextError
 from relmo.lab.senses.clusters import Labels
-from relmo.lab.senses.places import Corpus, Placed, States, read_states, whitening_of
+from relmo.lab.senses.places import (
+    Corpus,
+    Placed,
+    States,
+    Whitening,
+    align,
+    expected_elsewhere,
+    read_states,
+)
 from relmo.lab.senses.senses import best_substitutes, sense_labels
 from relmo.progress import progress
 from relmo.runtime.pooling import normalize
@@ -150,8 +159,11 @@ def find_changes(
     kept = [word for word in wanted if word not in set(rare)]
     placed: list[Placed] = [p for word in kept for places in found for p in places[word]]
     states = read_states(elmo, placed)
-    whiten = whitening_of(elmo, [line for corpus in corpora for line in corpus.others])
-    vectors, at, changes = states.expected, 0, []
+    others = [expected_elsewhere(elmo, corpus.others) for corpus in corpora]
+    shifts = align(others)  # (2, P)
+    of = [n for word in kept for n, places in enumerate(found) for _ in places[word]]  # (N,)
+    whiten = Whitening(np.concatenate([v + shift for v, shift in zip(others, shifts, strict=True)]))
+    vectors, at, changes = normalize(states.expected + shifts[of]), 0, []
     for word in progress(kept, len(kept), "words compared", show=True):
         sizes = [len(places[word]) for places in found]
         rows = slice(at, at := at + sum(sizes))

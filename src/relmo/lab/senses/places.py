@@ -170,8 +170,8 @@ class Whitening:
         return normalize(np.asarray((expected - self.mean) @ self.axes, np.float32))
 
 
-def whitening_of(elmo: Elmo, lines: Iterable[str]) -> Whitening:
-    """By the words of the lines that are not among the most frequent."""
+def expected_elsewhere(elmo: Elmo, lines: Iterable[str]) -> Vectors:
+    """What is expected (N, P) where words of the lines stand, without their most frequent ones."""
     sentences = elmo.sentences(lines)
     counts = Counter(word.casefold() for words in sentences for word in words)
     common = {word for word, _ in counts.most_common(COMMON_WORDS)}
@@ -185,7 +185,21 @@ def whitening_of(elmo: Elmo, lines: Iterable[str]) -> Whitening:
         states[own, :P] + states[own, P:]
         for own, states in zip(places, _read(elmo, sentences), strict=True)
     ]
-    return Whitening(normalize(np.concatenate(found)))
+    return normalize(np.concatenate(found))
+
+
+def align(corpora: Sequence[Vectors]) -> Vectors:
+    """What to add to each corpus' vectors so that all have the mean of all, (corpora, P).
+
+    What places of other words have in common in one corpus and not in the other is the kind of
+    text, not the word.
+
+    Args:
+        corpora: what is expected elsewhere in each, (N, P).
+    """
+    means = np.stack([vectors.mean(0) for vectors in corpora])
+    shifts: Vectors = means.mean(0) - means
+    return shifts
 
 
 def _read(elmo: Elmo, sentences: Iterable[list[str]]) -> Iterator[Vectors]:

@@ -24,7 +24,7 @@ from rich.text import Text
 from relmo.elmo import Elmo
 from relmo.errors import TextError
 from relmo.lab.senses.clusters import Labels, cluster
-from relmo.lab.senses.places import Corpus, States, read_states, whitening_of
+from relmo.lab.senses.places import Corpus, States, Whitening, expected_elsewhere, read_states
 from relmo.progress import working
 from relmo.runtime.pooling import normalize
 from relmo.text.places import Place
@@ -122,7 +122,7 @@ def find_senses(
         raise TextError(f"{word!r} is not in {text.name}; check its form, or give more text")
     states = read_states(elmo, places[word])
     with working("comparing places"):
-        vectors = whitening_of(elmo, text.others)(states.expected)  # (N, P)
+        vectors = Whitening(expected_elsewhere(elmo, text.others))(states.expected)  # (N, P)
         labels = sense_labels(vectors, threshold)
     found = [each.place for each in places[word]]
     near = similarity_to_center(vectors, labels)

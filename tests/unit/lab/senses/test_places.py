@@ -10,8 +10,9 @@ from relmo.lab.senses.places import (
     Corpus,
     Placed,
     Whitening,
+    align,
+    expected_elsewhere,
     read_states,
-    whitening_of,
 )
 
 LINES = [
@@ -100,7 +101,16 @@ def test_whitening_takes_away_what_all_places_share(monkeypatch):
 
 def test_few_other_lines_and_lines_without_rare_words_suffice(tiny):
     for lines in (["the the"], ["."], ["a b c .", "d e f ."]):
-        assert np.isfinite(whitening_of(tiny, lines)(np.eye(8, dtype=np.float32))).all()
+        whiten = Whitening(expected_elsewhere(tiny, lines))
+        assert np.isfinite(whiten(np.eye(8, dtype=np.float32))).all()
+
+
+def test_aligned_corpora_have_one_mean():
+    rng = np.random.default_rng(0)
+    corpora = [rng.normal(size=(n, 4)).astype(np.float32) + n for n in (5, 50)]
+    one, other = ((v + s).mean(0) for v, s in zip(corpora, align(corpora), strict=True))
+    np.testing.assert_allclose(one, other, atol=1e-4)
+    np.testing.assert_allclose(align([corpora[0]] * 2), 0, atol=1e-6)
 
 
 def test_a_script_that_the_model_does_not_know_is_told(tmp_path):
