@@ -28,7 +28,7 @@ from os import PathLike
 
 EXTRAS = {
     "parquet": ("pyarrow", "Parquet files need"),
-    "report": ("matplotlib", "the figure of a model card needs"),
+    "report": ("matplotlib", "pictures need"),
     "search": ("Stemmer", "stemming and spreadsheets need"),
     "server-store": ("psycopg", "an index in PostgreSQL needs"),
     "serve": ("fastapi", "the server needs"),

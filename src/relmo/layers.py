@@ -102,10 +102,24 @@ def sense_vectors(layers: Tensor) -> Tensor:
     import torch
     from torch.nn.functional import normalize, pad
 
-    *_, top = layers  # (B, T, D)
-    P, L = top.shape[-1] // 2, len(layers) - 1
-    expected = top[:, :-2, :P] + top[:, 2:, P:]  # (B, T - 2, P)
+    P, L = layers.shape[-1] // 2, len(layers) - 1
+    states = expected_states(layers)[:, 1:-1]  # (B, T - 2, D)
+    expected = states[..., :P] + states[..., P:]  # (B, T - 2, P)
     parts = [normalize(part, dim=-1) for part in (expected, *layers[1:, :, 1:-1])]
     scales = [0.5**0.5, *[(0.5 / L) ** 0.5] * L]
     weighed = [part * scale for part, scale in zip(parts, scales, strict=True)]
     return pad(torch.cat(weighed, -1), (0, 0, 1, 1))
+
+
+def expected_states(layers: Tensor) -> Tensor:
+    """What predicts each word, (L + 1, B, T, D) -> (B, T, D); the word itself has no part in it.
+
+    The top layer forward one token before the word, then backward one token after it. Zero at the
+    boundaries.
+    """
+    import torch
+    from torch.nn.functional import pad
+
+    *_, top = layers  # (B, T, D)
+    P = top.shape[-1] // 2
+    return pad(torch.cat([top[:, :-2, :P], top[:, 2:, P:]], -1), (0, 0, 1, 1))

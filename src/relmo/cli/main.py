@@ -18,6 +18,7 @@ from relmo import __version__
 from relmo.cli.language import surprisal
 from relmo.cli.models import convert, embed, info, models, perplexity, pretrain
 from relmo.cli.search import index, search, serve
+from relmo.cli.senses import change, senses
 from relmo.cli.shared import Stopped, interruptible, note, say_interrupted
 from relmo.cli.studies import bench, neighbors, probe, report
 from relmo.cli.tasks import evaluate, predict, train
@@ -55,6 +56,8 @@ COMMANDS: dict[str, dict[Callable[..., None], str]] = {
     "Studies": {
         probe: "relmo probe pos --data ud-ewt --model relmo-en-small",
         neighbors: 'relmo neighbors bank "We sat on the bank ." --corpus news.txt',
+        senses: "relmo senses bank --corpus news.txt",
+        change: "relmo change cell --before 1900.txt --after 2000.txt --picture cell.svg",
         report: "relmo report --runs runs --output report",
         bench: "relmo bench --text sentences.txt --precision float32",
     },

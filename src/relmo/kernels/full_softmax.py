@@ -106,6 +106,34 @@ class FullSoftmax:
             behind.add(first, scores[n:])
         return torch.stack([ahead.losses(), behind.losses(), both.losses(), ahead.entropy()])
 
+    @torch.no_grad()
+    def best(
+        self, forward: Tensor, backward: Tensor, prior: Tensor, k: int
+    ) -> tuple[Tensor, Tensor]:
+        """The k words that both directions expect most, (N, P), (N, P), (V,) -> scores and words.
+
+        A word's score is log p(word | before) + log p(word | after) - prior, (N, k), the best
+        first; words with an infinite prior never are.
+        """
+        found = [(forward.new_empty(0, k), prior.new_empty(0, k, dtype=torch.int64))]
+        for ahead, behind in zip(*_split(self._rows // 2, forward, backward), strict=True):
+            n = len(ahead)
+            total = _Softmax(torch.zeros(2 * n, dtype=torch.int64, device=self.device))
+            best = forward.new_empty(n, 0, dtype=torch.float32)
+            words = best.long()
+            for first, scores in self._scores(torch.cat([ahead, behind]).float()):  # (2n, B)
+                size = scores.shape[1]
+                both = scores[:n] + scores[n:] - prior[first : first + size]
+                own, places = both.topk(min(k, size))  # (n, k)
+                best, words = torch.cat([best, own], 1), torch.cat([words, first + places], 1)
+                best, kept = best.topk(min(k, best.shape[1]))
+                words = words.gather(1, kept)
+                total.add(first, scores)
+            normalizers = total.normalizers().view(2, n).sum(0)  # (n,)
+            found.append((best - normalizers.unsqueeze(1), words))
+        scores, words = (torch.cat(part) for part in zip(*found, strict=True))
+        return scores, words
+
     def _scores(self, hidden: Tensor) -> Iterator[tuple[int, Tensor]]:
         """The number of a block's first word and its scores (n, B), block after block."""
         first = 0
@@ -142,13 +170,17 @@ class _Softmax:
         self.total = self.total * shrink + powers.sum(1)
         self.top = top
 
+    def normalizers(self) -> Tensor:
+        """Logarithms of the sums of the scores' powers, (n,)."""
+        return self.top + self.total.log()
+
     def losses(self) -> Tensor:
         """-log p of the targets, (n,)."""
-        return self.top + self.total.log() - self.own
+        return self.normalizers() - self.own
 
     def entropy(self) -> Tensor:
         """Of the whole distribution, (n,)."""
-        return self.top + self.total.log() - self.weighted / self.total
+        return self.normalizers() - self.weighted / self.total
 
 
 def _pack(weight: Tensor, precision: Precision) -> Product:

@@ -228,22 +228,37 @@ class LanguageModel:
             )
         bounded = [BEGIN_SENTENCE, *sentence, END_SENTENCE]
         before, after = bounded[: position + 1], bounded[position + 2 :][::-1]
-        scores = self._next_word(before, 0) + self._next_word(after, 1)  # (V,)
-        scores -= torch.from_numpy(np.log(log_uniform(len(scores)))).to(scores)
-        for special in SPECIAL:
-            scores[int(self.lexicon.rows([special])[0])] = float("-inf")
-        best = scores.topk(min(k, len(scores) - 3))
-        rows = best.indices.tolist()
-        return [(self.lexicon.words[i], s) for i, s in zip(rows, best.values.tolist(), strict=True)]
+        [best] = self.best_words(self._after(before, 0), self._after(after, 1), k)
+        return best
 
-    def _next_word(self, words: Sequence[str], direction: int) -> Tensor:
-        """Log-probabilities (V,) of what one direction expects after words in its reading order."""
+    @torch.no_grad()
+    def best_words(
+        self, forward: Tensor, backward: Tensor, k: int = 10
+    ) -> list[list[tuple[str, float]]]:
+        """The k words that fit best, and their scores, for N pairs of top-layer states, (N, P).
+
+        Args:
+            forward: of the forward model before the place, or the mean of those of several places:
+                the words are then the best by the mean of their scores there.
+            backward: of the backward model after the place, likewise.
+            k: how many; a score is that of `substitutes`.
+        """
+        law = torch.from_numpy(np.log(log_uniform(len(self.lexicon.words))))
+        law[torch.from_numpy(self.lexicon.rows(SPECIAL))] = float("inf")
+        k = min(k, len(law) - len(SPECIAL))
+        scores, rows = self.softmax.best(forward, backward, law.to(forward), k)
+        return [
+            [(self.lexicon.words[i], score) for i, score in zip(*own, strict=True)]
+            for own in zip(rows.tolist(), scores.tolist(), strict=True)
+        ]
+
+    def _after(self, words: Sequence[str], direction: int) -> Tensor:
+        """State (1, P) of one direction after words in its reading order."""
         vectors = self.runtime.memo.vectors(words)  # (T, P)
         rows = vectors.expand(2, -1, -1)  # (2, T, P); the other direction is not used
         packing = pack(torch.tensor([len(words)]))
         outputs, _ = self.runtime.fast.read_packed(rows, packing, self.bilm.start_state(1))
-        log_probabilities = self.head.log_probabilities(outputs[-1][direction][-1:])  # (1, V)
-        return log_probabilities[0]
+        return outputs[-1][direction][-1:]
 
     def _numbered(
         self, documents: Iterable[Sequence[Sequence[str]]]

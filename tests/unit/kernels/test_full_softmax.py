@@ -93,3 +93,18 @@ def test_a_gpu_finds_the_same(precision, tolerance):
     found = FullSoftmax(*given[:2], precision).readings(*given[2:])
     for value, wanted in zip(found, by_hand(*given), strict=True):
         np.testing.assert_allclose(value.cpu(), wanted.cpu(), atol=tolerance)
+
+
+def test_the_best_words_are_those_of_the_whole():
+    weight, bias, forward, backward, _ = inputs()
+    prior = torch.linspace(-1, 1, V)
+    prior[5] = float("inf")
+    ahead, behind = (
+        torch.log_softmax(h.double() @ weight.double().T + bias.double(), 1)
+        for h in (forward, backward)
+    )
+    wanted = (ahead + behind - prior).topk(70)  # more than a block has
+    scores, words = FullSoftmax(weight, bias).best(forward, backward, prior, 70)
+    np.testing.assert_allclose(scores, wanted.values, atol=2e-4)
+    assert (words[:, :5] == wanted.indices[:, :5]).all()
+    assert not (words == 5).any()

@@ -134,6 +134,21 @@ def test_a_boundary_among_the_words_is_scored_as_an_unknown_word(elmo, marker):
     assert score.backward[2] == pytest.approx(behind[row].item(), abs=1e-5)
 
 
+# ── substitutes ─────────────────────────────────────────────────────────────────────────────
+
+
+def test_words_that_fit_several_places_have_the_best_mean_of_scores(elmo):
+    sentences = [SENTENCE, ["we", "sat", "."], ["the", "river", "rates", "."]]
+    scores = [dict(elmo.lm.substitutes(each, 1, k=99)) for each in sentences]
+    assert all(len(each) == len(WORDS) - 3 for each in scores)
+    means = {word: np.mean([each[word] for each in scores]) for word in scores[0]}
+    tops = [elmo.runtime.layers([each])[0].values[-1, 0] for each in sentences]
+    forward = torch.stack([top[1, :P] for top in tops]).mean(0, keepdim=True)
+    backward = torch.stack([top[3, P:] for top in tops]).mean(0, keepdim=True)
+    [best] = elmo.lm.best_words(forward, backward, 99)
+    assert [word for word, _ in best] == sorted(means, key=lambda word: -means[word])
+
+
 # ── perplexity ──────────────────────────────────────────────────────────────────────────────
 
 

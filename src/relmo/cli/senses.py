@@ -1,0 +1,168 @@
+"""The senses of words: relmo senses and change."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from relmo.cli.shared import (
+    DEFAULT_MODEL,
+    NOTHING_WRITTEN,
+    AsJson,
+    Model,
+    Precision,
+    if_interrupted,
+    note,
+    say,
+)
+from relmo.errors import ConfigError
+from relmo.progress import working
+
+Word = Annotated[str, typer.Argument(metavar="WORD", help="A word, in any case.")]
+Corpus = Annotated[
+    list[Path],
+    typer.Option(help="Text: a file, compressed or not, or a folder; repeatable."),
+]
+Places = Annotated[int, typer.Option(min=1, help="Places used at most, an even sample of all.")]
+Threshold = Annotated[
+    float | None,
+    typer.Option(help="Similarity below which places are of different senses: less, fewer senses."),
+]
+PlaceFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--output", "-o", help="File for a row per place: .tsv, .csv, .jsonl or .parquet."
+    ),
+]
+
+
+def senses(
+    word: Word,
+    corpus: Corpus,
+    model: Model = DEFAULT_MODEL,
+    places: Places = 1000,
+    threshold: Threshold = None,
+    output: PlaceFile = None,
+    precision: Precision = "float32",
+    as_json: AsJson = False,
+) -> None:
+    """Find the senses of a word in a text: clusters of its places, and words that fit each.
+
+    Their number is found by the data; a word may have one.
+    """
+    from relmo.vectors.row_files import check_rows_output, write_rows
+
+    if output is not None:
+        check_rows_output(output)
+    with working("loading PyTorch"):
+        from relmo.elmo import Elmo
+        from relmo.lab.senses.senses import FEW_PLACES, FIELDS, find_senses
+
+    with if_interrupted(NOTHING_WRITTEN):
+        with working(f"loading {model}"):
+            elmo = Elmo.from_pretrained(model, precision=precision)  # type: ignore[arg-type]
+        found = find_senses(elmo, word, corpus, most=places, threshold=threshold)
+        if output is not None:
+            write_rows(output, FIELDS, found.rows())
+    if not elmo.has_lm:
+        note("this model has no softmax: senses are shown without substitutes")
+    if len(found.places) < FEW_PLACES:
+        note(f"{len(found.places)} places say little about the number of senses; give more text")
+    if as_json:
+        say(found.to_dict(), as_json=True)
+    else:
+        Console(highlight=False).print(found.table())
+
+
+Words = Annotated[
+    list[str] | None, typer.Argument(metavar="WORD…", help="Words to compare, in any case.")
+]
+Before = Annotated[
+    list[Path], typer.Option(help="Text of the first period: a file or a folder; repeatable.")
+]
+After = Annotated[list[Path], typer.Option(help="Text of the second period, likewise.")]
+Vocabulary = Annotated[
+    str | None,
+    typer.Option(
+        metavar="N|FILE",
+        help="Compare the N words most frequent in both periods, or those of a file, one a line.",
+    ),
+]
+Permutations = Annotated[int, typer.Option(min=0, help="Random assignments for the p-values.")]
+WordFile = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", help="File for a row per word: .tsv, .csv, .jsonl or .parquet."),
+]
+Picture = Annotated[
+    Path | None, typer.Option(help="SVG file for a picture of one word's places and senses.")
+]
+
+
+def change(
+    before: Before,
+    after: After,
+    words: Words = None,
+    vocabulary: Vocabulary = None,
+    model: Model = DEFAULT_MODEL,
+    places: Places = 200,
+    permutations: Permutations = 1000,
+    output: WordFile = None,
+    picture: Picture = None,
+    precision: Precision = "float32",
+    as_json: AsJson = False,
+) -> None:
+    """Measure how the use of words changes between two texts, with permutation tests.
+
+    APD is the average distance between places before and after, PRT the distance of their means,
+    JSD the divergence of their senses' shares. The most changed word by PRT is the first.
+    """
+    from relmo.vectors.row_files import check_rows_output, write_rows
+
+    named, count = parse_vocabulary(vocabulary)
+    wanted = [*(words or []), *named]
+    if not wanted and not count:
+        raise ConfigError("give words to compare, or --vocabulary with a number or a file of words")
+    if picture is not None and (len(wanted) != 1 or count):
+        raise ConfigError("--picture shows one word; give one")
+    if output is not None:
+        check_rows_output(output)
+    with working("loading PyTorch"):
+        from relmo.elmo import Elmo
+        from relmo.lab.senses.change import FIELDS, find_changes
+        from relmo.lab.senses.picture import check_picture, draw_change
+
+    if picture is not None:
+        check_picture(picture)
+    options = {"vocabulary": count, "most": places, "permutations": permutations}
+    with if_interrupted(NOTHING_WRITTEN):
+        with working(f"loading {model}"):
+            elmo = Elmo.from_pretrained(model, precision=precision)  # type: ignore[arg-type]
+        found = find_changes(elmo, wanted, before, after, **options)
+        if output is not None:
+            write_rows(output, FIELDS, found.rows())
+        if picture is not None:
+            draw_change(found.changes[0], picture)
+    if found.rare:
+        few = ", ".join(found.rare[:5]) + (" …" if len(found.rare) > 5 else "")
+        note(f"skipped, too rare in one of the texts: {few} ({len(found.rare)} in all)")
+    if as_json:
+        say(found.to_dict(), as_json=True)
+    else:
+        Console(highlight=False).print(found.table())
+
+
+def parse_vocabulary(text: str | None) -> tuple[list[str], int]:
+    """The words of a file, or how many are to be found."""
+    if text is None:
+        return [], 0
+    if text.isascii() and text.isdecimal() and int(text) >= 1:
+        return [], int(text)
+    path = Path(text)
+    if not path.is_file():
+        raise ConfigError(f"--vocabulary must be a number ≥ 1 or a file of words, got {text!r}")
+    from relmo.text.documents import read_documents
+
+    return [line.strip() for document in read_documents(path) for line in document], 0

@@ -1,0 +1,1 @@
+"""Senses of a word in a corpus, and how they change between two."""

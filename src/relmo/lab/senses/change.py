@@ -1,0 +1,266 @@
+"""How a word's use changes from one corpus to another, each measure with a permutation test.
+
+    for change in find_changes(elmo, ["gay", "cell"], ["1900.txt"], ["2000.txt"]).changes:
+        print(change.word, change.prt.value, change.prt.p)
+
+    apd     average pairwise distance: 1 - cosine, over all pairs of a place before and one after
+    prt     cosine distance between the mean vector before and the mean vector after
+    jsd     Jensen-Shannon divergence (base 2: 0 to 1) between the shares of senses, where the
+            places of both are clustered together
+
+A p-value is the share of random assignments of the same places to before and after that have the
+measure at least as high; the real one counts, so it is never 0. Places of one passage (a document,
+or 50 lines of it) are assigned together: they are about the same things, so they are fewer than
+they seem.
+
+Vectors of places are those of `relmo.lab.senses.places`, shifted so that places of other words have
+the same mean in both corpora: two kinds of text differ everywhere. They are whitened for the
+clusters, but not for distances, which a mean near zero would exaggerate.
+
+Shapes: N places of a word, before and after; K senses; P width; R assignments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.table import Table
+
+from relmo.elmo import Elmo
+from relmo.errors import TextError
+from relmo.lab.senses.clusters import Labels
+from relmo.lab.senses.places import (
+    Corpus,
+    Placed,
+    States,
+    Whitening,
+    align,
+    expected_elsewhere,
+    read_states,
+)
+from relmo.lab.senses.senses import best_substitutes, sense_labels
+from relmo.progress import progress
+from relmo.runtime.pooling import normalize
+from relmo.types import Vectors
+
+MEASURES = ("apd", "prt", "jsd")
+FIELDS = ("word", "before", "after", "apd", "apd_p", "prt", "prt_p", "jsd", "jsd_p", "senses")
+"""Columns of a file of changes."""
+LEAST_PLACES = 5
+"""Of a word in each corpus."""
+MOST_PLACES = 200
+Assignments = NDArray[np.bool_]
+"""(R, N) which places are before; the first row is the real one."""
+
+
+class Measured(NamedTuple):
+    """A measure of change."""
+
+    value: float
+    p: float
+    """Of the permutation test."""
+
+
+class WordChange(NamedTuple):
+    """How a word's use differs between two corpora."""
+
+    word: str
+    before: int
+    after: int
+    """Places in each."""
+    apd: Measured
+    prt: Measured
+    jsd: Measured
+    senses: list[dict[str, Any]]
+    """Of both together: share before, share after, substitutes."""
+    vectors: Vectors
+    """(N, P) of all places, those before first."""
+    labels: Labels
+    """(N,) the sense of each."""
+
+    def row(self) -> tuple[Any, ...]:
+        """FIELDS."""
+        measured = (x for m in (self.apd, self.prt, self.jsd) for x in m)
+        return (self.word, self.before, self.after, *measured, len(self.senses))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything but the vectors as JSON."""
+        rounded = (round(x, 6) if isinstance(x, float) else x for x in self.row())
+        return {**dict(zip(FIELDS, rounded, strict=True)), "senses": self.senses}
+
+
+class Changes(NamedTuple):
+    """Words, the most changed first, and those that are too rare to say."""
+
+    changes: list[WordChange]
+    rare: list[str]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as JSON."""
+        return {"words": [change.to_dict() for change in self.changes], "rare": self.rare}
+
+    def rows(self) -> Iterator[tuple[Any, ...]]:
+        """FIELDS of each word."""
+        return (change.row() for change in self.changes)
+
+    def table(self) -> Table:
+        """A row per word."""
+        measures = (f"{name.upper()} (p)" for name in MEASURES)
+        table = Table("word", "places", *measures, "senses")
+        for c in self.changes:
+            shown = (f"{m.value:.3f} ({m.p:.3f})" for m in (c.apd, c.prt, c.jsd))
+            places = f"{c.before:,} / {c.after:,}"
+            table.add_row(c.word, places, *shown, str(len(c.senses)))
+        return table
+
+
+def find_changes(
+    elmo: Elmo,
+    words: Sequence[str],
+    before: Sequence[Path | str],
+    after: Sequence[Path | str],
+    *,
+    vocabulary: int = 0,
+    most: int = MOST_PLACES,
+    permutations: int = 1000,
+    threshold: float | None = None,
+    seed: int = 0,
+) -> Changes:
+    """Measure how the use of words changes between two corpora, the most changed first (by PRT).
+
+    Args:
+        elmo: the model.
+        words: to compare.
+        before: text files or folders.
+        after: likewise.
+        vocabulary: compare so many of the words that are most frequent in both, too.
+        most: places used at most per word and corpus, an even sample of all.
+        permutations: assignments drawn for the p-values.
+        threshold: of `find_senses`.
+        seed: of the samples and assignments.
+    """
+    corpora = [Corpus(elmo, before, seed), Corpus(elmo, after, seed)]
+    wanted = list(dict.fromkeys([*words, *shared_words(corpora, vocabulary)]))
+    found = [corpus.places(wanted, most) for corpus in corpora]
+    rare = [w for w in wanted if min(len(places[w]) for places in found) < LEAST_PLACES]
+    if len(rare) == len(wanted):
+        which = repr(rare[0]) if len(rare) == 1 else f"each of the {len(rare)} words"
+        counts = " and ".join(
+            str(max((len(places[w]) for w in rare), default=0)) for places in found
+        )
+        raise TextError(
+            f"{which} is in the two corpora {counts} times at most; at least {LEAST_PLACES} places "
+            f"in each are needed: check the form, or give more text"
+        )
+    kept = [word for word in wanted if word not in set(rare)]
+    placed: list[Placed] = [p for word in kept for places in found for p in places[word]]
+    states = read_states(elmo, placed)
+    others = [expected_elsewhere(elmo, corpus.others) for corpus in corpora]
+    shifts = align(others)  # (2, P)
+    of = [n for word in kept for n, places in enumerate(found) for _ in places[word]]  # (N,)
+    whiten = Whitening(np.concatenate([v + shift for v, shift in zip(others, shifts, strict=True)]))
+    vectors, at, changes = normalize(states.expected + shifts[of]), 0, []
+    for word in progress(kept, len(kept), "words compared", show=True):
+        sizes = [len(places[word]) for places in found]
+        rows = slice(at, at := at + sum(sizes))
+        own = States(*(side[rows] for side in states))
+        labels = sense_labels(whiten(vectors[rows]), threshold)
+        drawn = assignments(passages_of(placed[rows], sizes[0]), sizes[0], permutations, seed)
+        measured = measure(vectors[rows], labels, drawn)
+        senses = shares_of(labels, sizes[0])
+        for sense, best in zip(senses, best_substitutes(elmo, word, own, labels, 5), strict=True):
+            sense["substitutes"] = best
+        changes.append(
+            WordChange(word, sizes[0], sizes[1], *measured, senses, vectors[rows], labels)
+        )
+    return Changes(sorted(changes, key=lambda change: -change.prt.value), rare)
+
+
+def shared_words(corpora: Sequence[Corpus], count: int) -> list[str]:
+    """The words most frequent in all corpora, by the smallest of their counts."""
+    if not count:
+        return []
+    counted = [corpus.counts() for corpus in corpora]
+    least = {word: min(counts[word] for counts in counted) for word in counted[0]}
+    often = [word for word, n in least.items() if n >= LEAST_PLACES]
+    return sorted(often, key=lambda word: (-least[word], word))[:count]
+
+
+def shares_of(labels: Labels, before: int) -> list[dict[str, Any]]:
+    """The share of each sense before and after."""
+    K = labels.max() + 1
+    shares = [np.bincount(part, minlength=K) / len(part) for part in np.split(labels, [before])]
+    return [
+        {"before": round(float(a), 4), "after": round(float(b), 4)}
+        for a, b in zip(*shares, strict=True)
+    ]
+
+
+def passages_of(placed: Sequence[Placed], before: int) -> Labels:
+    """The passage of each place (N,), those of the two corpora apart."""
+    return np.array([2 * each.passage + (i < before) for i, each in enumerate(placed)], np.int64)
+
+
+def measure(
+    vectors: Vectors, labels: Labels, drawn: Assignments
+) -> tuple[Measured, Measured, Measured]:
+    """APD, PRT and JSD of vectors (N, P) in clusters (N,), by `assignments`."""
+    values = (apd(vectors, drawn), prt(vectors, drawn), jsd(labels, drawn))
+    return tuple(Measured(float(v[0]), p_value(v)) for v in values)  # type: ignore[return-value]
+
+
+def assignments(passages: Labels, before: int, permutations: int, seed: int = 0) -> Assignments:
+    """The real assignment of places, then random ones of about the same sizes, whole passages each.
+
+    Args:
+        passages: (N,) of each place; if all differ, the sizes are exactly the same.
+        before: how many are before, the first ones.
+        permutations: R - 1.
+        seed: of the random ones.
+    """
+    _, number, sizes = np.unique(passages, return_inverse=True, return_counts=True)
+    rng, drawn = np.random.default_rng(seed), [np.arange(len(passages)) < before]
+    for _ in range(permutations):
+        order = rng.permutation(len(sizes))
+        middles = np.cumsum(sizes[order]) - sizes[order] / 2
+        is_before = np.zeros(len(sizes), np.bool_)
+        is_before[order] = middles < before
+        is_before[order[0]], is_before[order[-1]] = True, len(order) == 1  # none is empty
+        drawn.append(is_before[number])
+    return np.stack(drawn)
+
+
+def p_value(values: NDArray[np.float64]) -> float:
+    """(1 + how many of R random values reach the real one, the first) / (1 + R)."""
+    return float((values >= values[0] - 1e-9).mean())
+
+
+def apd(vectors: Vectors, drawn: Assignments) -> NDArray[np.float64]:
+    """Average pairwise distance, (R,)."""
+    is_before, is_after = drawn.astype(np.float64), (~drawn).astype(np.float64)
+    cosines = (vectors @ vectors.T).astype(np.float64)
+    totals = ((is_before @ cosines) * is_after).sum(1)
+    return np.asarray(1 - totals / (is_before.sum(1) * is_after.sum(1)))
+
+
+def prt(vectors: Vectors, drawn: Assignments) -> NDArray[np.float64]:
+    """Cosine distance of the means, (R,)."""
+    one, other = (normalize(part.astype(np.float32) @ vectors) for part in (drawn, ~drawn))
+    return np.asarray(1 - (one * other).sum(1, dtype=np.float64))
+
+
+def jsd(labels: Labels, drawn: Assignments) -> NDArray[np.float64]:
+    """Jensen-Shannon divergence of the clusters' shares, in bits, (R,)."""
+    is_in = np.eye(labels.max() + 1)[labels]  # (N, K)
+    one, other = (part @ is_in / part.sum(1, keepdims=True) for part in (drawn, ~drawn))  # (R, K)
+    return np.maximum(_entropy((one + other) / 2) - (_entropy(one) + _entropy(other)) / 2, 0)
+
+
+def _entropy(shares: NDArray[np.float64]) -> NDArray[np.float64]:
+    """In bits, (R, K) -> (R,)."""
+    logs = np.log2(shares, where=shares > 0, out=np.zeros_like(shares))
+    return np.asarray(-(shares * logs).sum(-1))

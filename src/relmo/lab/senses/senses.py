@@ -1,0 +1,173 @@
+"""The senses of a word: clusters of its places in a corpus, their number found by the data.
+
+    found = find_senses(elmo, "bank", ["news.txt"])
+    for sense in found.senses:
+        print(sense.share, sense.substitutes, sense.examples[0])
+
+How a place is represented, when clusters are joined and which are too small was chosen by SemCor's
+annotated senses: docs/senses.md has the numbers.
+
+Shapes: N places, K senses, P width of one direction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from rich.table import Table
+from rich.text import Text
+
+from relmo.elmo import Elmo
+from relmo.errors import TextError
+from relmo.lab.senses.clusters import Labels, cluster
+from relmo.lab.senses.places import Corpus, States, Whitening, expected_elsewhere, read_states
+from relmo.progress import working
+from relmo.runtime.pooling import normalize
+from relmo.text.places import Place
+from relmo.types import Vectors
+
+THRESHOLD = 0.68
+"""Clusters are different senses below this many times 1 / √P, the spread of random cosines."""
+MOST_PLACES = 1000
+FEW_PLACES = 20
+"""Fewer places than these say little about the number of senses."""
+FIELDS = ("sense", "similarity", "text", "start", "end")
+"""Columns of a file of places."""
+
+
+class Sense(NamedTuple):
+    """A cluster of places."""
+
+    share: float
+    """Of the word's places."""
+    places: int
+    substitutes: list[str]
+    """Words that fit its places best, by the mean of their scores there; empty if the model has no
+    softmax."""
+    examples: list[Place]
+    """Nearest to the center first."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as JSON."""
+        examples = [{"text": e.text, "start": e.start, "end": e.end} for e in self.examples]
+        return {**self._asdict(), "share": round(self.share, 4), "examples": examples}
+
+
+class WordSenses(NamedTuple):
+    """A word's senses, the most frequent first, and where each stands."""
+
+    word: str
+    senses: list[Sense]
+    places: list[Place]
+    """N, in an order of their own."""
+    labels: Labels
+    """(N,) the number of each place's sense, from 0."""
+    similarities: Vectors
+    """(N,) cosine of each place to the center of its sense."""
+
+    def rows(self) -> Iterator[tuple[int, float, str, int, int]]:
+        """FIELDS of each place, sense by sense, nearest to the center first; senses from 1."""
+        for i in np.lexsort((-self.similarities, self.labels)).tolist():
+            place = self.places[i]
+            near = float(self.similarities[i])
+            yield int(self.labels[i]) + 1, near, place.text, place.start, place.end
+
+    def to_dict(self) -> dict[str, Any]:
+        """The senses as JSON."""
+        senses = [sense.to_dict() for sense in self.senses]
+        return {"word": self.word, "places": len(self.places), "senses": senses}
+
+    def table(self) -> Table:
+        """A row per sense."""
+        kinds = "sense" if len(self.senses) == 1 else "senses"
+        title = f"{self.word!r}: {len(self.senses)} {kinds} at {len(self.places):,} places"
+        table = Table("sense", "share", "substitutes", "examples", title=title, show_lines=True)
+        for number, sense in enumerate(self.senses, 1):
+            examples = Text("\n".join(map(str, sense.examples)))
+            words = Text(", ".join(sense.substitutes) or "–")
+            table.add_row(str(number), f"{sense.share:.0%}", words, examples)
+        return table
+
+
+def find_senses(
+    elmo: Elmo,
+    word: str,
+    corpus: Sequence[Path | str],
+    *,
+    most: int = MOST_PLACES,
+    threshold: float | None = None,
+    examples: int = 3,
+    substitutes: int = 8,
+    seed: int = 0,
+) -> WordSenses:
+    """The senses of a word in text files, or folders of them.
+
+    Args:
+        elmo: the model.
+        word: in any case; the tokenizer may split it.
+        corpus: text to search.
+        most: places used at most, an even sample of all.
+        threshold: mean cosine below which clusters are different senses; by default THRESHOLD / √P.
+        examples: shown per sense.
+        substitutes: shown per sense.
+        seed: of the samples.
+    """
+    text = Corpus(elmo, corpus, seed)
+    places = text.places([word], most)
+    if not places[word]:
+        raise TextError(f"{word!r} is not in {text.name}; check its form, or give more text")
+    states = read_states(elmo, places[word])
+    with working("comparing places"):
+        vectors = Whitening(expected_elsewhere(elmo, text.others))(states.expected)  # (N, P)
+        labels = sense_labels(vectors, threshold)
+    found = [each.place for each in places[word]]
+    near = similarity_to_center(vectors, labels)
+    words = best_substitutes(elmo, word, states, labels, substitutes)
+    senses = []
+    for number, own in enumerate(words):
+        rows = np.flatnonzero(labels == number)
+        best = distinct([found[i] for i in rows[np.argsort(-near[rows], kind="stable")]], examples)
+        senses.append(Sense(len(rows) / len(found), len(rows), own, best))
+    return WordSenses(word, senses, found, labels, near)
+
+
+def sense_labels(vectors: Vectors, threshold: float | None = None) -> Labels:
+    """The sense of each place (N,) by whitened vectors (N, P), from 0, the most frequent first."""
+    usual = THRESHOLD / vectors.shape[1] ** 0.5
+    return cluster(vectors, usual if threshold is None else threshold)
+
+
+def similarity_to_center(vectors: Vectors, labels: Labels) -> Vectors:
+    """Cosine (N,) of each vector to the mean of its cluster."""
+    means = np.stack([vectors[labels == number].mean(0) for number in range(labels.max() + 1)])
+    near: Vectors = (vectors * normalize(means)[labels]).sum(1)
+    return near
+
+
+def distinct(places: Sequence[Place], count: int) -> list[Place]:
+    """The first places that look different."""
+    return list({str(place).casefold(): place for place in reversed(places)}.values())[::-1][:count]
+
+
+def best_substitutes(
+    elmo: Elmo, word: str, states: States, labels: Labels, count: int
+) -> list[list[str]]:
+    """Words that fit the places of each cluster best, other than the word; none without softmax."""
+    clusters = range(labels.max() + 1)
+    if not elmo.has_lm or not count:
+        return [[] for _ in clusters]
+    forward, backward = (
+        torch.from_numpy(np.stack([side[labels == k].mean(0) for k in clusters])).to(elmo.device)
+        for side in states
+    )
+    best = elmo.lm.best_words(forward, backward, 5 * count + 20)
+    kept = []
+    for own in best:
+        words = {w.casefold(): w for w, _ in reversed(own) if any(c.isalnum() for c in w)}
+        words.pop(word.casefold(), None)
+        kept.append(list(words.values())[::-1][:count])
+    return kept
