@@ -5,7 +5,7 @@ several times that with their powers. Here a block of words is scored, summed up
 in the cache, and forgotten. Sums are kept in range by the largest score so far.
 
 The two directions share the softmax. What both contexts say together is the product of the two
-predictions, renormalized: its scores are the sums of theirs, so it costs no further product.
+predictions, renormalized: its powers are the products of theirs, so it costs no further scores.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ ROWS = {"cpu": 256, "cuda": 4096}
 """Tokens scored at once, both directions counted."""
 WORDS = {"cpu": 2048, "cuda": 8192}
 """Words scored at once: with ROWS tokens, what stays in the cache."""
+LEAST = 1e-25
+"""A sum of products of powers below which their digits are lost."""
 
 
 class Readings(NamedTuple):
@@ -81,31 +83,6 @@ class FullSoftmax:
         found = self._run([partial(self._read, *part) for part in parts])
         return Readings(*torch.cat([forward.new_empty(4, 0, dtype=torch.float32), *found], 1))
 
-    def _run(self, works: Sequence[Callable[[], Tensor]]) -> list[Tensor]:
-        """Results of all: each by its own thread on a CPU, one after the other on a GPU."""
-        return [work() for work in works] if self.device.type == "cuda" else run_each(works)
-
-    def _lose(self, hidden: Tensor, targets: Tensor) -> Tensor:
-        """-log p of some targets, (n,)."""
-        total = _Softmax(targets)
-        for first, scores in self._scores(hidden.float()):  # (n, B)
-            total.add(first, scores)
-        return total.losses()
-
-    def _read(self, forward: Tensor, backward: Tensor, targets: Tensor) -> Tensor:
-        """What is said of some targets, (4, n)."""
-        n = len(targets)
-        ahead, behind, both = (
-            _Softmax(targets, with_entropy=True),
-            _Softmax(targets),
-            _Softmax(targets),
-        )
-        for first, scores in self._scores(torch.cat([forward, backward]).float()):  # (2n, B)
-            both.add(first, scores[:n] + scores[n:])
-            ahead.add(first, scores[:n])
-            behind.add(first, scores[n:])
-        return torch.stack([ahead.losses(), behind.losses(), both.losses(), ahead.entropy()])
-
     @torch.no_grad()
     def best(
         self, forward: Tensor, backward: Tensor, prior: Tensor, k: int
@@ -134,6 +111,38 @@ class FullSoftmax:
         scores, words = (torch.cat(part) for part in zip(*found, strict=True))
         return scores, words
 
+    def _run(self, works: Sequence[Callable[[], Tensor]]) -> list[Tensor]:
+        """Results of all: each by its own thread on a CPU, one after the other on a GPU."""
+        return [work() for work in works] if self.device.type == "cuda" else run_each(works)
+
+    def _lose(self, hidden: Tensor, targets: Tensor) -> Tensor:
+        """-log p of some targets, (n,)."""
+        total = _Softmax(targets)
+        for first, scores in self._scores(hidden.float()):  # (n, B)
+            total.add(first, scores)
+        return total.losses()
+
+    def _read(self, forward: Tensor, backward: Tensor, targets: Tensor) -> Tensor:
+        """What is said of some targets, (4, n)."""
+        n = len(targets)
+        ahead, behind = _Softmax(targets, with_entropy=True), _Softmax(targets)
+        product = forward.new_zeros(n, dtype=torch.float32)  # of the powers of both, summed up
+        for first, scores in self._scores(torch.cat([forward, backward]).float()):  # (2n, B)
+            one, shrink_one = ahead.add(first, scores[:n])
+            other, shrink_other = behind.add(first, scores[n:])
+            product = product * shrink_one * shrink_other + torch.linalg.vecdot(one, other)
+        both = ahead.top + behind.top + product.log() - ahead.own - behind.own
+        if (apart := product < LEAST).any():  # no word is likely from both sides
+            both[apart] = self._read_apart(forward[apart], backward[apart], targets[apart])
+        return torch.stack([ahead.losses(), behind.losses(), both, ahead.entropy()])
+
+    def _read_apart(self, forward: Tensor, backward: Tensor, targets: Tensor) -> Tensor:
+        """-log p by both together, (n,), from sums of scores: in range whatever they are."""
+        n, both = len(targets), _Softmax(targets)
+        for first, scores in self._scores(torch.cat([forward, backward]).float()):  # (2n, B)
+            both.add(first, scores[:n] + scores[n:])
+        return both.losses()
+
     def _scores(self, hidden: Tensor) -> Iterator[tuple[int, Tensor]]:
         """The number of a block's first word and its scores (n, B), block after block."""
         first = 0
@@ -154,8 +163,11 @@ class _Softmax:
         self.weighted = zeros.clone()  # of the same, each times its score
         self.own = zeros.clone()  # the target's score
 
-    def add(self, first: int, scores: Tensor) -> None:
-        """Add the scores (n, B) of words from number `first` on; they are overwritten."""
+    def add(self, first: int, scores: Tensor) -> tuple[Tensor, Tensor]:
+        """Add the scores (n, B) of words from number `first` on; they may be overwritten.
+
+        Returns their powers, less the largest score so far, and by how much those before shrank.
+        """
         top = torch.maximum(self.top, scores.amax(1))
         shrink = (self.top - top).exp_()
         place = self.targets - first
@@ -169,6 +181,7 @@ class _Softmax:
             powers = scores.sub_(top.unsqueeze(1)).exp_()
         self.total = self.total * shrink + powers.sum(1)
         self.top = top
+        return powers, shrink
 
     def normalizers(self) -> Tensor:
         """Logarithms of the sums of the scores' powers, (n,)."""
