@@ -10,8 +10,8 @@ replaced by the pseudo-word before it is read, so that its form tells nothing.
 
 Each measure's AUC is the chance that a changed word has the higher value than an unchanged one.
 Vectors: what the context expects, as it is, or aligned so that places of other words have the same
-mean in both corpora (`--align`); whitened or not. The command takes senses from whitened vectors and
-distances from the others. Output is Markdown.
+mean in both corpora (`--align`); whitened or not. The command takes senses from whitened vectors
+and distances from the others. Output is Markdown.
 """
 
 from __future__ import annotations
