@@ -10,8 +10,8 @@ replaced by the pseudo-word before it is read, so that its form tells nothing.
 
 Each measure's AUC is the chance that a changed word has the higher value than an unchanged one.
 Vectors: what the context expects, as it is, or aligned so that places of other words have the same
-mean in both corpora; whitened or not. The command takes distances from aligned ones and senses from
-these whitened. Output is Markdown.
+mean in both corpora (`--align`); whitened or not. The command takes senses from whitened vectors
+and distances from the others. Output is Markdown.
 """
 
 from __future__ import annotations
@@ -156,6 +156,7 @@ def main() -> None:
     parser.add_argument("--tags", type=Path, required=True, help="CoNLL-U file")
     parser.add_argument("--model", default="relmo-en-small")
     parser.add_argument("--pairs", type=int, default=100)
+    parser.add_argument("--skip", type=int, default=0, help="pairs left out, to measure others")
     parser.add_argument("--places", type=int, default=100, help="of a word in each corpus")
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
@@ -164,7 +165,8 @@ def main() -> None:
     tags = parts_of_speech(args.tags)
     counts = [corpus.counts() for corpus in corpora]
     # more than are used: sentences that repeat are not
-    pairs = choose_pairs(counts, tags, 3 * args.places // 2, args.pairs, args.seed)
+    most = args.skip + args.pairs
+    pairs = choose_pairs(counts, tags, 3 * args.places // 2, most, args.seed)[args.skip :]
     words = [word for pair in pairs for word in pair]
     found = [corpus.places(words, args.places) for corpus in corpora]
     others = [expected_elsewhere(elmo, corpus.others) for corpus in corpora]

@@ -106,6 +106,15 @@ def test_vocabularies_are_numbers_or_files(run, model, corpora):
     assert [word["word"] for word in counted["words"]] == ["bank"]
 
 
+def test_aligned_texts_are_other_distances(run, model, corpora):
+    call = ("change", "bank", *PERIODS, "--model", model, "--json", "--permutations", "9")
+    plain, aligned = (
+        json.loads(run(*call, *more).stdout)["words"][0] for more in ((), ("--align",))
+    )
+    assert aligned["prt"] != plain["prt"]
+    assert aligned["before"] == plain["before"]
+
+
 def test_a_picture_is_drawn_the_same_each_time(run, model, corpora):
     pytest.importorskip("matplotlib", reason="pip install 'relmo[report]'")
     call = ("change", "bank", *PERIODS, "--model", model, "--picture")

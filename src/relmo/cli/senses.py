@@ -92,6 +92,9 @@ Vocabulary = Annotated[
     ),
 ]
 Permutations = Annotated[int, typer.Option(min=0, help="Random assignments for the p-values.")]
+Align = Annotated[
+    bool, typer.Option("--align", help="For two kinds of text: take off what differs everywhere.")
+]
 WordFile = Annotated[
     Path | None,
     typer.Option("--output", "-o", help="File for a row per word: .tsv, .csv, .jsonl or .parquet."),
@@ -107,6 +110,7 @@ def change(
     words: Words = None,
     vocabulary: Vocabulary = None,
     model: Model = DEFAULT_MODEL,
+    align: Align = False,
     places: Places = 200,
     permutations: Permutations = 1000,
     output: WordFile = None,
@@ -136,11 +140,19 @@ def change(
 
     if picture is not None:
         check_picture(picture)
-    options = {"vocabulary": count, "most": places, "permutations": permutations}
     with if_interrupted(NOTHING_WRITTEN):
         with working(f"loading {model}"):
             elmo = Elmo.from_pretrained(model, precision=precision)  # type: ignore[arg-type]
-        found = find_changes(elmo, wanted, before, after, **options)
+        found = find_changes(
+            elmo,
+            wanted,
+            before,
+            after,
+            vocabulary=count,
+            aligned=align,
+            most=places,
+            permutations=permutations,
+        )
         if output is not None:
             write_rows(output, FIELDS, found.rows())
         if picture is not None:

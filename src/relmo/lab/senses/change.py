@@ -13,9 +13,9 @@ measure at least as high; the real one counts, so it is never 0. Places of one p
 or 50 lines of it) are assigned together: they are about the same things, so they are fewer than
 they seem.
 
-Vectors of places are those of `relmo.lab.senses.places`, shifted so that places of other words have
-the same mean in both corpora: two kinds of text differ everywhere. They are whitened for the
-clusters, but not for distances, which a mean near zero would exaggerate.
+Vectors of places are those of `relmo.lab.senses.places`, whitened for the clusters, but not for
+distances, which a mean near zero would exaggerate. Corpora of two kinds of text differ everywhere:
+they can be aligned, so that places of other words have the same mean in both.
 
 Shapes: N places of a word, before and after; K senses; P width; R assignments.
 """
@@ -125,6 +125,7 @@ def find_changes(
     after: Sequence[Path | str],
     *,
     vocabulary: int = 0,
+    aligned: bool = False,
     most: int = MOST_PLACES,
     permutations: int = 1000,
     threshold: float | None = None,
@@ -138,6 +139,7 @@ def find_changes(
         before: text files or folders.
         after: likewise.
         vocabulary: compare so many of the words that are most frequent in both, too.
+        aligned: shift vectors so that the two corpora have one mean, for two kinds of text.
         most: places used at most per word and corpus, an even sample of all.
         permutations: assignments drawn for the p-values.
         threshold: of `find_senses`.
@@ -160,7 +162,7 @@ def find_changes(
     placed: list[Placed] = [p for word in kept for places in found for p in places[word]]
     states = read_states(elmo, placed)
     others = [expected_elsewhere(elmo, corpus.others) for corpus in corpora]
-    shifts = align(others)  # (2, P)
+    shifts = align(others) * aligned  # (2, P)
     of = [n for word in kept for n, places in enumerate(found) for _ in places[word]]  # (N,)
     whiten = Whitening(np.concatenate([v + shift for v, shift in zip(others, shifts, strict=True)]))
     vectors, at, changes = normalize(states.expected + shifts[of]), 0, []
