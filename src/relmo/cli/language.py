@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from relmo.elmo import Elmo
     from relmo.lm.surprisal import Context, Region, WordSurprisal
 
-MANY_UNKNOWN = 0.05
-"""Share of unknown words above which they are mentioned."""
-
 Source = Annotated[
     str,
     typer.Argument(
@@ -162,6 +159,8 @@ class _Counts:
 
     def say(self, output: Path | None) -> None:
         """Say how much was scored, and what to beware of."""
+        from relmo.lm.language_model import MANY_UNKNOWN
+
         if not self.words:
             note("the text contains no words")
             return

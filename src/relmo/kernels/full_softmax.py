@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -28,6 +28,7 @@ from relmo.kernels.cpu_products import (
 )
 from relmo.kernels.threads import run_each
 
+Result = TypeVar("Result")
 ROWS = {"cpu": 256, "cuda": 4096}
 """Tokens scored at once, both directions counted."""
 WORDS = {"cpu": 2048, "cuda": 8192}
@@ -92,28 +93,34 @@ class FullSoftmax:
         A word's score is log p(word | before) + log p(word | after) - prior, (N, k), the best
         first; words with an infinite prior never are.
         """
-        found = [(forward.new_empty(0, k), prior.new_empty(0, k, dtype=torch.int64))]
-        for ahead, behind in zip(*_split(self._rows // 2, forward, backward), strict=True):
-            n = len(ahead)
-            total = _Softmax(torch.zeros(2 * n, dtype=torch.int64, device=self.device))
-            best = forward.new_empty(n, 0, dtype=torch.float32)
-            words = best.long()
-            for first, scores in self._scores(torch.cat([ahead, behind]).float()):  # (2n, B)
-                size = scores.shape[1]
-                both = scores[:n] + scores[n:] - prior[first : first + size]
-                own, places = both.topk(min(k, size))  # (n, k)
-                best, words = torch.cat([best, own], 1), torch.cat([words, first + places], 1)
-                best, kept = best.topk(min(k, best.shape[1]))
-                words = words.gather(1, kept)
-                total.add(first, scores)
-            normalizers = total.normalizers().view(2, n).sum(0)  # (n,)
-            found.append((best - normalizers.unsqueeze(1), words))
-        scores, words = (torch.cat(part) for part in zip(*found, strict=True))
+        pairs = zip(*_split(self._rows // 2, forward, backward), strict=True)
+        found = self._run([partial(self._best, one, other, prior, k) for one, other in pairs])
+        none = forward.new_empty(0, k), prior.new_empty(0, k, dtype=torch.int64)
+        scores, words = (torch.cat(part) for part in zip(none, *found, strict=True))
         return scores, words
 
-    def _run(self, works: Sequence[Callable[[], Tensor]]) -> list[Tensor]:
+    def _run(self, works: Sequence[Callable[[], Result]]) -> list[Result]:
         """Results of all: each by its own thread on a CPU, one after the other on a GPU."""
         return [work() for work in works] if self.device.type == "cuda" else run_each(works)
+
+    def _best(
+        self, forward: Tensor, backward: Tensor, prior: Tensor, k: int
+    ) -> tuple[Tensor, Tensor]:
+        """The best words at some places: their scores and numbers, (n, k)."""
+        n = len(forward)
+        total = _Softmax(torch.zeros(2 * n, dtype=torch.int64, device=self.device))
+        best = forward.new_empty(n, 0, dtype=torch.float32)
+        words = best.long()
+        for first, scores in self._scores(torch.cat([forward, backward]).float()):  # (2n, B)
+            size = scores.shape[1]
+            both = scores[:n] + scores[n:] - prior[first : first + size]
+            own, places = both.topk(min(k, size))  # (n, k)
+            best, words = torch.cat([best, own], 1), torch.cat([words, first + places], 1)
+            best, kept = best.topk(min(k, best.shape[1]))
+            words = words.gather(1, kept)
+            total.add(first, scores)
+        normalizers = total.normalizers().view(2, n).sum(0)  # (n,)
+        return best - normalizers.unsqueeze(1), words
 
     def _lose(self, hidden: Tensor, targets: Tensor) -> Tensor:
         """-log p of some targets, (n,)."""

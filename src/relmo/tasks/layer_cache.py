@@ -21,6 +21,7 @@ from relmo.elmo import Elmo
 from relmo.errors import ConfigError, Interrupted
 from relmo.kernels.device import to_device
 from relmo.progress import Work, working
+from relmo.text.batches import in_windows
 from relmo.vectors.table_cache import Table, cached_table, table_key
 
 Words = tuple[str, ...]
@@ -96,7 +97,7 @@ def _read(elmo: Elmo, sentences: Sequence[Words], folder: Path) -> Iterator[Tabl
     """
     tables, read = [], 0
     with working("sentences read by ELMo", len(sentences)) as work:
-        for part in _parts(sentences, PART_TOKENS[elmo.device.type]):
+        for part in in_windows(sentences, len, PART_TOKENS[elmo.device.type]):
             shape = sum(map(len, part)), elmo.config.num_layers, elmo.config.width
             key, compute = table_key("", part), partial(_read_part, elmo, part, work)
             try:
@@ -117,16 +118,3 @@ def _read_part(elmo: Elmo, sentences: Iterable[Words], work: Work) -> Iterator[T
     for vectors in elmo.embed_stream(map(list, sentences), dtype="float16"):
         yield vectors.swapaxes(0, 1).astype(np.float16)
         work.advance()
-
-
-def _parts(sentences: Iterable[Words], tokens: int) -> Iterator[list[Words]]:
-    """Consecutive sentences, of so many tokens or a little more together."""
-    part: list[Words] = []
-    count = 0
-    for sentence in sentences:
-        part.append(sentence)
-        count += len(sentence)
-        if count >= tokens:
-            yield part
-            part, count = [], 0
-    yield part
