@@ -7,8 +7,9 @@ through running text. A window depends only on the seed, the epoch and the step:
 data is one number.
 
 Rows may restart every few windows, since a model must read single sentences, too. A row's state is
-then reset, and the row moves back to the beginning of its sentence; it keeps that distance until
-it restarts again.
+then reset, and the row moves on to the beginning of the next sentence; it keeps that distance until
+it restarts again. (Moving back to the beginning of its own would prefer long sentences: a place in
+the text is more likely to be in a long one, but what follows a place is any sentence.)
 """
 
 from __future__ import annotations
@@ -91,10 +92,11 @@ class Windows:
         signs = np.array([1, -1], np.int64)[:, None]  # forward, backward
         first = self.mine * self.row_tokens  # (R,)
         ends = np.stack([first, first + self.row_tokens - 1])  # (2, R) where each direction starts
-        back = self._to_sentence(ends + signs * started * self.length)  # (2, R)
-        here = ends + signs * (k * self.length - back)  # (2, R)
+        further = self._to_sentence(ends + signs * started * self.length)  # (2, R)
+        here = ends + signs * (k * self.length + further)  # (2, R)
         steps = np.arange(self.length + 1, dtype=np.int64)  # (T + 1,)
-        places, _ = self._places(here[..., None] + signs[..., None] * steps)  # (2, R, T + 1)
+        positions = here[..., None] + signs[..., None] * steps  # (2, R, T + 1)
+        places = self._places(positions % len(self.part.tokens))  # after the end, the beginning
         rows = self.part.tokens[places].astype(np.int64)  # (2, R, T + 1)
         tokens = np.ascontiguousarray(rows.swapaxes(1, 2))  # (2, T + 1, R); faster than at once
         inputs, targets = tokens[:, :-1], tokens[:, 1:]
@@ -111,20 +113,21 @@ class Windows:
         return started
 
     def _to_sentence(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Tokens from (2, R) positions back to the start of a sentence, 0 if beyond a window."""
+        """Tokens from (2, R) positions on to the start of a sentence, 0 if beyond a window."""
         if self._spans is None:
             return np.zeros_like(positions)
-        place, which = self._places(positions)  # (2, R) each
-        first, past = self.part.documents[which], self.part.documents[which + 1]
-        away = np.arange(self.length) * np.array([-1, 1])[:, None, None]  # (2, 1, T)
-        seen = (place[..., None] + away).clip(first[..., None], past[..., None] - 1)  # (2, R, T)
-        begins = self.part.tokens[seen] == np.array([0, 1])[:, None, None]  # <S>; </S> backward
-        found: NDArray[np.int64] = begins.argmax(2)  # the nearest; 0 if there is none
+        away = np.arange(self.length) * np.array([1, -1])[:, None, None]  # (2, 1, T)
+        seen = (positions[..., None] + away).clip(0, len(self.part.tokens) - 1)  # (2, R, T)
+        starts = np.array([0, 1])[:, None, None]  # <S>; </S> backward
+        is_start = self.part.tokens[self._places(seen)] == starts  # (2, R, T)
+        found: NDArray[np.int64] = is_start.argmax(2)  # the nearest; 0 if there is none
         return found
 
-    def _places(self, positions: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Positions in the corpus of positions in the shuffled stream, and their documents."""
+    def _places(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Positions in the corpus of positions in the shuffled stream."""
         turn = np.searchsorted(self._starts, positions.ravel(), side="right") - 1
-        which = self._order[turn].reshape(positions.shape)
         offset = positions - self._starts[turn].reshape(positions.shape)
-        return self.part.documents[which] + offset, which
+        places: NDArray[np.int64] = (
+            self.part.documents[self._order[turn]].reshape(positions.shape) + offset
+        )
+        return places

@@ -188,10 +188,31 @@ def test_rows_of_one_span_do_not_all_begin_at_once():
     assert max(begun) < 16
 
 
-def test_a_row_begins_at_the_beginning_of_its_sentence():
-    for window in epoch_of(anew(), 0):  # no sentence is longer than a window
+def test_a_row_begins_at_the_beginning_of_a_sentence():
+    for window in epoch_of(anew(), 0)[:-1]:  # no sentence is longer than a window
         assert (window.inputs[0, 0][~window.keeps[0]] == 0).all()
         assert (window.inputs[1, 0][~window.keeps[1]] == 1).all()
+
+
+def test_a_row_that_restarts_moves_on_by_less_than_a_window():
+    windows = Windows(random_part(300), 1, 8, seed=4, spans=(1,))
+    stream = stream_of(Windows(windows.part, 1, 1, seed=4), 0)[:, 0].tolist()
+    for k, window in enumerate(epoch_of(windows, 0)[:-1]):
+        further = stream[8 * k :].index(0)
+        assert further < 8
+        assert window.inputs[0, :, 0].tolist() == stream[8 * k + further :][:8]
+
+
+def test_short_and_long_sentences_are_read_from_the_start_alike_often():
+    rng = np.random.default_rng(1)
+    sentences = [[0, *[2] * (3 if rng.random() < 0.5 else 27), 1] for _ in range(4000)]
+    windows = Windows(part_of(*sentences), 50, 32, spans=(1,))
+    lengths = [
+        int((window.inputs[0, :, row] == 1).argmax())
+        for window in epoch_of(windows, 0)
+        for row in range(50)
+    ]
+    assert 0.47 < np.mean(np.array(lengths) == 4) < 0.53
 
 
 def test_a_row_whose_sentence_begins_out_of_sight_begins_where_it_stands():
