@@ -268,6 +268,12 @@ Minutes = Annotated[
 Init = Annotated[
     str | None, typer.Option(help="Name or folder of a model to fine-tune instead of a new one.")
 ]
+TeacherName = Annotated[
+    str | None,
+    typer.Option(
+        "--teacher", help="Name or folder of a larger model, whose predictions are learned, too."
+    ),
+]
 Cache = Annotated[Path | None, typer.Option(help="Folder for the tokenized text.")]
 ModelStorage = Annotated[
     str,
@@ -283,11 +289,12 @@ def pretrain(
     set_: Changes = None,
     resume: Resume = False,
     init: Init = None,
+    teacher: TeacherName = None,
     cache: Cache = None,
     storage: ModelStorage = "float32",
     as_json: AsJsonLines = False,
 ) -> None:
-    """Pretrain a model on plain text, or fine-tune one with --init."""
+    """Pretrain a model on plain text, fine-tune one (--init) or distill one (--teacher)."""
     read_recipe("pretrain", recipe, set_ or [])  # errors first: loading PyTorch takes seconds
     with working("loading PyTorch"):
         from relmo.tasks.lm.pretrain import pretrain as run
@@ -301,6 +308,7 @@ def pretrain(
         output,
         resume=resume,
         init=None if init is None else read_model(init),
+        teacher=None if teacher is None else read_model(teacher),
         cache_folder=cache,
         storage=storage,  # type: ignore[arg-type]
         report=say_json if as_json else _as_line,

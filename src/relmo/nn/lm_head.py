@@ -3,11 +3,15 @@
 The sample is drawn afresh for each step: word k is in it with its own chance q_k, independently of
 the others, where q follows a log-uniform law over the ranks (words are sorted by count). The
 correction of sampled softmax is then -log q_k exactly: there is no number of draws to get wrong.
+
+A model may learn from another one, too (knowledge distillation: Hinton et al., 2015): part of the
+loss is then the cross-entropy against what the teacher expects, over the same words.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -16,6 +20,20 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from relmo.errors import ConfigError
+
+MASKED = -1e30
+"""The score of a word that does not count: its power is zero, and zero times it is zero."""
+
+
+class Lesson(NamedTuple):
+    """What a teacher, another language model with the same words, says before each target."""
+
+    hidden: Tensor
+    """(..., P') its own top layer."""
+    head: LmHead
+    """Its softmax."""
+    weight: float
+    """Its share of the loss; the rest is that of the targets themselves."""
 
 
 class LmHead(nn.Module):
@@ -30,20 +48,50 @@ class LmHead(nn.Module):
         """Full softmax, (N, P) -> (N, V)."""
         return torch.log_softmax(F.linear(hidden, self.weight, self.bias), -1)
 
-    def losses(self, hidden: Tensor, targets: Tensor) -> Tensor:
-        """-log p of each target by the full softmax, (N, P), (N,) -> (N,)."""
-        scores = F.linear(hidden, self.weight, self.bias)  # (N, V)
-        return F.cross_entropy(scores.float(), targets, reduction="none")
+    def losses(self, hidden: Tensor, targets: Tensor, lesson: Lesson | None = None) -> Tensor:
+        """-log p of each target by the full softmax, (N, P), (N,) -> (N,); taught if a lesson is.
 
-    def sampled_losses(self, hidden: Tensor, targets: Tensor, sample: Sample) -> Tensor:
-        """-log p of each target among itself and the sample, (N,): not comparable with `losses`."""
+        With a lesson, this is the cross-entropy against the target and the teacher's prediction.
+        """
+        scores = F.linear(hidden, self.weight, self.bias).float()  # (N, V)
+        if lesson is None:
+            return F.cross_entropy(scores, targets, reduction="none")
+        taught = F.linear(lesson.hidden, lesson.head.weight, lesson.head.bias)  # (N, V)
+        return taught_losses(scores, taught.float(), targets, lesson.weight)
+
+    def sampled_losses(
+        self, hidden: Tensor, targets: Tensor, sample: Sample, lesson: Lesson | None = None
+    ) -> Tensor:
+        """As `losses` among each target and the sample, (N,): not comparable with `losses`."""
+        scores = self.sampled_scores(hidden, targets, sample)  # (N, 1 + S)
+        if lesson is None:
+            return torch.logsumexp(scores, 1) - scores[:, 0]
+        taught = lesson.head.sampled_scores(lesson.hidden, targets, sample)
+        return taught_losses(scores, taught, torch.zeros_like(targets), lesson.weight)
+
+    def sampled_scores(self, hidden: Tensor, targets: Tensor, sample: Sample) -> Tensor:
+        """Corrected scores of each target, first, and of the sample, (N, 1 + S)."""
         own = (hidden * self.weight[targets]).sum(-1)  # (N,)
         own = own + self.bias[targets] - sample.log_chances[targets]
         scores = F.linear(hidden, self.weight[sample.words])  # (N, S)
         scores = scores + (self.bias[sample.words] - sample.log_chances[sample.words])
         is_own = targets.unsqueeze(1) == sample.words  # (N, S): a target is no negative of itself
-        scores = scores.masked_fill(is_own, float("-inf"))
-        return torch.logsumexp(torch.cat([own.unsqueeze(1), scores], 1), 1) - own
+        return torch.cat([own.unsqueeze(1), scores.masked_fill(is_own, MASKED)], 1)
+
+
+def taught_losses(scores: Tensor, taught: Tensor, targets: Tensor, weight: float) -> Tensor:
+    """Cross-entropy (N,) of scores (N, K) against the targets (N,) and a teacher's scores (N, K).
+
+    Args:
+        scores: of the model that learns.
+        taught: of the teacher.
+        targets: columns.
+        weight: the teacher's share.
+    """
+    log_p = torch.log_softmax(scores, 1)
+    own = log_p.gather(1, targets.unsqueeze(1)).squeeze(1)
+    expected = (torch.softmax(taught, 1) * log_p).sum(1)
+    return -(1 - weight) * own - weight * expected
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from relmo.nn.bilm import BiLM, initialize, read_sentences
 from relmo.nn.blocks import encoder
 from relmo.nn.blocks.crf import NEVER, plain_log_sum
 from relmo.nn.blocks.encoder import RecurrentEncoder, split_layer
+from relmo.nn.lm_head import taught_losses
 from relmo.tasks.srl.model import AlternatingLstm
 
 TOLERANCE = {torch.float32: 2e-6, torch.bfloat16: 2e-2}
@@ -43,13 +44,16 @@ LSTM_CASES = {  # T, B, P, H, cell_clip, output_clip, how x lies in memory
     "x batch first": (3, 2, 5, 7, None, None, "batch first"),
     "x with gaps": (3, 2, 5, 7, None, None, "gaps"),
 }
-SOFTMAX_CASES = {  # N, S, P, tokens at a time, size of the scores
+SOFTMAX_CASES = {  # N, S, P, tokens at a time, size of the scores, a teacher's share
     "some hits": (7, 5, 3, 100, 1.0),
     "one negative": (4, 1, 2, 100, 1.0),
     "one token": (1, 33, 3, 100, 1.0),
     "a full block": (5, 16, 4, 100, 1.0),
     "several pieces": (10, 9, 3, 4, 1.0),
     "scores beyond what exp can hold": (6, 9, 3, 100, 100.0),
+    "a teacher": (7, 33, 3, 100, 1.0, 0.3),
+    "a teacher alone, several pieces": (10, 9, 3, 4, 1.0, 1.0),
+    "a teacher and large scores": (6, 9, 3, 100, 100.0, 0.5),
 }
 ENGINE_CASES = {  # clips, layers, skips
     "engine, no clips": (None, 2, True),
@@ -181,8 +185,9 @@ def test_on_a_gpu_the_engine_reads_as_the_bilm_does(dtype):
 @pytest.mark.gpu
 @pytest.mark.parametrize("S", [100, 1000, 4096])
 def test_on_a_gpu_the_sampled_loss_in_bfloat16_is_near_plain_torch_in_float32(S):
-    errors = softmax_errors(100, S, 64, 64, 1.0, "cuda", torch.bfloat16)
-    assert max(errors.values()) < TOLERANCE[torch.bfloat16], errors
+    for share in (None, 0.5):
+        errors = softmax_errors(100, S, 64, 64, 1.0, "cuda", torch.bfloat16, share)
+        assert max(errors.values()) < TOLERANCE[torch.bfloat16], errors
 
 
 @pytest.mark.gpu
@@ -294,8 +299,8 @@ def engine_errors(clip, num_layers, has_skips, device, dtype):
     return {"values": error(layers.values, wanted.values), **parts, "from a state": again}
 
 
-def softmax_errors(N, S, P, rows, size, device, dtype):
-    """How far the loss and its gradients are from plain torch in float32."""
+def softmax_errors(N, S, P, rows, size, device, dtype, share=None):
+    """How far the loss and its gradients are from plain torch in float32; share of a teacher."""
     from relmo.kernels import triton_softmax
 
     generator = torch.Generator().manual_seed(3)
@@ -313,8 +318,13 @@ def softmax_errors(N, S, P, rows, size, device, dtype):
     inputs = [tensor.requires_grad_() for tensor in inputs]
     exact = [tensor.detach().float().requires_grad_() for tensor in inputs]
     triton_softmax.ROWS = rows
-    found = triton_softmax.sampled_loss(*inputs, hits, scale)
-    wanted = plain_sampled_loss(*exact, hits, scale)
+    taught = None
+    if share is not None:
+        theirs = [torch.randn(t.shape, generator=generator).to(t) for t in inputs]
+        theirs[4][8:9] = -1e30
+        taught = triton_softmax.Taught(*theirs, share)
+    found = triton_softmax.sampled_loss(*inputs, hits, scale, taught)
+    wanted = plain_sampled_loss(*exact, hits, scale, taught)
     gradients = torch.autograd.grad(3 * found, inputs)
     wanted_gradients = torch.autograd.grad(3 * wanted, exact)
     names = ["loss", *(f"d {name}" for name in SOFTMAX_INPUTS)]
@@ -387,12 +397,19 @@ def crf_errors(lengths, num_tags, size, device):
     return {name: error(*pair) for name, pair in zip(names, pairs, strict=True)}
 
 
-def plain_sampled_loss(hidden, target, target_bias, negatives, negative_bias, hits, scale):
+def plain_sampled_loss(hidden, target, target_bias, negatives, negative_bias, hits, scale, taught):
+    scores = plain_scores(hidden, target, target_bias, negatives, negative_bias, hits)
+    if taught is None:
+        return (scale * (torch.logsumexp(scores, 1) - scores[:, 0])).sum()
+    theirs = plain_scores(*(t.detach().float() for t in taught[:5]), hits)
+    return (scale * taught_losses(scores, theirs, 0 * hits.long(), taught.weight)).sum()
+
+
+def plain_scores(hidden, target, target_bias, negatives, negative_bias, hits):
     own = (hidden * target).sum(-1) + target_bias  # (N,)
     scores = hidden @ negatives.T + negative_bias  # (N, S)
     is_own = torch.arange(len(negatives), device=hits.device) == hits.unsqueeze(1)
-    scores = torch.cat([own.unsqueeze(1), scores.masked_fill(is_own, float("-inf"))], 1)
-    return (scale * (torch.logsumexp(scores, 1) - own)).sum()
+    return torch.cat([own.unsqueeze(1), scores.masked_fill(is_own, -1e30)], 1)
 
 
 def error(found, wanted) -> float:
@@ -453,7 +470,10 @@ def all_errors() -> dict[str, dict[str, float] | dict[str, str]]:
     exact, coarse = ("cpu", torch.float32), ("cpu", torch.bfloat16)
     return {
         **{case: lstm_errors(*sizes, *exact) for case, sizes in LSTM_CASES.items()},
-        **{case: softmax_errors(*sizes, *exact) for case, sizes in SOFTMAX_CASES.items()},
+        **{
+            case: softmax_errors(*sizes[:5], *exact, *sizes[5:])
+            for case, sizes in SOFTMAX_CASES.items()
+        },
         **{case: engine_errors(*sizes, *exact) for case, sizes in ENGINE_CASES.items()},
         **{case: crf_errors(*sizes, "cpu") for case, sizes in CRF_CASES.items()},
         **{

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from relmo.errors import ConfigError
-from relmo.nn.lm_head import LmHead, Sample, Sampler, inclusion_chances, initialize
+from relmo.nn.lm_head import Lesson, LmHead, Sample, Sampler, inclusion_chances, initialize
 
 
 def random_head(V=7, P=3, seed=0) -> LmHead:
@@ -201,3 +201,42 @@ def test_fresh_weights_are_the_originals_and_follow_the_generator():
     assert heads[0].weight.std().item() == pytest.approx(1 / 8, rel=0.02)
     assert not heads[0].bias.any()
     assert torch.equal(heads[0].weight, heads[1].weight)
+
+
+# ── with a teacher ──────────────────────────────────────────────────────────────────────────
+
+
+def random_lesson(weight, N=5, V=7, P=4) -> Lesson:
+    hidden = torch.randn(N, P, generator=torch.Generator().manual_seed(2))
+    return Lesson(hidden, random_head(V, P, seed=1), weight)
+
+
+def test_a_taught_loss_is_the_mean_over_what_the_teacher_expects():
+    head, (hidden, targets), lesson = random_head(), random_tokens(), random_lesson(0.3)
+    mine = head.log_probabilities(hidden)
+    theirs = lesson.head.log_probabilities(lesson.hidden).exp()
+    wanted = 0.7 * -mine[range(5), targets] + 0.3 * -(theirs * mine).sum(1)
+    torch.testing.assert_close(head.losses(hidden, targets, lesson), wanted)
+
+
+@pytest.mark.parametrize("weight", [0.0, 0.4, 1.0])
+def test_with_every_word_drawn_for_certain_the_taught_loss_is_the_full_one(weight):
+    head, (hidden, targets), lesson = random_head(), random_tokens(), random_lesson(weight)
+    sample = sample_of(list(range(7)), [1.0] * 7)
+    found = head.sampled_losses(hidden, targets, sample, lesson)
+    torch.testing.assert_close(found, head.losses(hidden, targets, lesson))
+    if weight == 0:
+        torch.testing.assert_close(found, head.losses(hidden, targets))
+
+
+def test_a_pupil_that_says_what_the_teacher_says_is_left_alone():
+    head, (hidden, targets) = random_head(), random_tokens()
+    hidden.requires_grad_()
+    lesson = Lesson(hidden.detach(), random_head(), 1.0)
+    sample = sample_of([0, 2, 3, 6], [0.5, 0.1, 0.2, 0.9, 0.3, 0.4, 0.7])
+    for loss in (
+        head.losses(hidden, targets, lesson),
+        head.sampled_losses(hidden, targets, sample, lesson),
+    ):
+        [gradient] = torch.autograd.grad(loss.sum(), hidden)
+        torch.testing.assert_close(gradient, torch.zeros_like(gradient), atol=1e-6, rtol=0)

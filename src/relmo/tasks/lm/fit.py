@@ -59,12 +59,15 @@ class Need:
     """The character CNN."""
     evaluation: float
     """Not at the same time as a step's LSTMs, softmax and CNN."""
+    teacher: float = 0.0
+    """Another model that teaches this one: its weights, vectors of all words, what it says."""
 
     @property
     def total(self) -> float:
         """Bytes of the largest moment."""
         step = self.lstms + self.softmax + self.tokens
-        return BUFFERS + self.weights + self.corpus + max(step, self.evaluation)
+        always = BUFFERS + self.weights + self.corpus + self.teacher
+        return always + max(step, self.evaluation)
 
 
 def fit_recipe(
@@ -73,6 +76,7 @@ def fit_recipe(
     world: World,
     init: ModelFiles | None = None,
     stored: Mapping[str, Any] | None = None,
+    teacher: ModelFiles | None = None,
 ) -> tuple[PretrainRecipe, Need]:
     """The recipe with all sizes chosen, and what it needs; ConfigError if that does not fit.
 
@@ -82,6 +86,7 @@ def fit_recipe(
         world: the processes and their device.
         init: the initial model.
         stored: the section `lm` of a run that is resumed: its choices are kept.
+        teacher: the model that teaches this one, if there is one.
     """
     lm, is_cpu = recipe.lm, world.device.type == "cpu"
     chosen = {
@@ -96,7 +101,7 @@ def fit_recipe(
     room = float("inf") if free is None else SHARE * free / (world.size if is_cpu else 1)
 
     def need_of(lm: LmSettings) -> Need:
-        return estimate(replace(recipe, lm=lm), cache, world, init)
+        return estimate(replace(recipe, lm=lm), cache, world, init, teacher)
 
     if "rows" in open_names and not (stored or {}).get("rows"):
         while lm.sizes.rows // 2 >= world.size and (
@@ -126,7 +131,11 @@ def target_sizes(world: World) -> Sizes:
 
 
 def estimate(
-    recipe: PretrainRecipe, cache: TokenCache, world: World, init: ModelFiles | None
+    recipe: PretrainRecipe,
+    cache: TokenCache,
+    world: World,
+    init: ModelFiles | None,
+    teacher: ModelFiles | None = None,
 ) -> Need:
     """What a run of a recipe, all sizes chosen, needs in one process."""
     config, lm = recipe.model, recipe.lm
@@ -137,6 +146,8 @@ def estimate(
     V = min(lm.vocabulary, len(cache.words))
     if lm.keep_vocabulary and init is not None and init.lexicon is not None:
         V = len(init.lexicon)
+    if teacher is not None and teacher.lexicon is not None:
+        V = len(teacher.lexicon)
     N = 2 * window * rows // world.size  # tokens of a step, both directions
     L, P, H = config.lstm.num_layers, config.lstm.output_width, config.lstm.cell_width
     lstm, cnn, head = num_weights(config, V)
@@ -155,7 +166,20 @@ def estimate(
         softmax=losses * (softmax + 4 * head),
         tokens=_cnn_bytes(config.tokens, lm, cache.counts, N, size),
         evaluation=4 * (scores + spoken + lstm),
+        teacher=0.0 if teacher is None else _teacher_bytes(teacher, lm, cache, V, N, size),
     )
+
+
+def _teacher_bytes(
+    teacher: ModelFiles, lm: LmSettings, cache: TokenCache, V: int, N: int, size: int
+) -> float:
+    tokens, lstm = teacher.config.tokens, teacher.config.lstm
+    assert isinstance(tokens, CharCnnConfig)
+    P, H, negatives = lstm.output_width, lstm.cell_width, lm.sizes.negatives
+    scored = N * V if 2 * negatives >= V else N * negatives if size == 4 else 1 << 27
+    kept = len(cache.words) * (4 * P + 4 * tokens.max_characters)
+    said = size * N * (lstm.num_layers * 2 * P + 5 * H + 2 * P)
+    return 8.0 * sum(num_weights(teacher.config, V)) + kept + said + 3 * size * scored
 
 
 def num_weights(config: ElmoConfig, num_words: int) -> tuple[int, int, int]:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from relmo.kernels import cpu_training
 from relmo.kernels.device import has_triton, uses_fast_kernels
 from relmo.nn.bilm import BiLM, LstmStack, read_windows
-from relmo.nn.lm_head import LmHead, Sample, log_uniform
+from relmo.nn.lm_head import MASKED, Lesson, LmHead, Sample, log_uniform
 from relmo.nn.token_layers import CharCnn
 from relmo.tasks.lm.data import LmBatch
 from relmo.tasks.lm.settings import LmSettings
@@ -61,7 +61,9 @@ class LmModel(nn.Module):
             rareness = np.minimum(1.0, np.sqrt(COMMON / log_uniform(V)))  # (V,)
             self.register_buffer("rareness", torch.from_numpy(rareness).float(), persistent=False)
 
-    def forward(self, batch: LmBatch, state: BiLmState) -> tuple[Tensor, Tensor, BiLmState]:
+    def forward(
+        self, batch: LmBatch, state: BiLmState, lesson: Lesson | None = None
+    ) -> tuple[Tensor, Tensor, BiLmState]:
         """The summed losses of the next words and of words ahead; the state after the window."""
         s = self.settings
         dropout = s.dropout if self.training else 0.0
@@ -70,14 +72,9 @@ class LmModel(nn.Module):
         if s.word_dropout and self.training:
             is_read = torch.rand(x.shape[:3], device=x.device) >= s.word_dropout  # (2, T, B)
             x = x * is_read.unsqueeze(-1)
-        forward, backward = batch.keeps.unsqueeze(-1)  # each (B, 1), 0 in the rows that restart
-        state = BiLmState(
-            LstmState(state.forward.h * forward, state.forward.c * forward),
-            LstmState(state.backward.h * backward, state.backward.c * backward),
-        )
-        top, state = self.read(x, state, dropout)  # (2, T, B, P)
+        top, state = self.read(x, restarted(state, batch.keeps), dropout)  # (2, T, B, P)
         hidden = F.dropout(top, dropout)  # (2, T, B, P)
-        loss = self.loss(hidden, batch.targets, batch.counts, batch.negatives)
+        loss = self.loss(hidden, batch.targets, batch.counts, batch.negatives, lesson)
         return loss, self.loss_ahead(hidden, batch) if s.ahead else loss.new_zeros(()), state
 
     def read(self, x: Tensor, state: BiLmState, dropout: float) -> tuple[Tensor, BiLmState]:
@@ -137,39 +134,64 @@ class LmModel(nn.Module):
         return self.loss(mapped.to(hidden.dtype), targets, weights, batch.negatives)
 
     def loss(
-        self, hidden: Tensor, targets: Tensor, weights: Tensor, negatives: Tensor | None
+        self,
+        hidden: Tensor,
+        targets: Tensor,
+        weights: Tensor,
+        negatives: Tensor | None,
+        lesson: Lesson | None = None,
     ) -> Tensor:
         """The weighted sum of losses of (..., P), against the sample or the full vocabulary."""
         hidden, targets = hidden.flatten(0, -2), targets.flatten()  # (N, P), (N,)
         weights = weights.flatten()
+        if lesson is not None:
+            lesson = lesson._replace(hidden=lesson.hidden.flatten(0, -2))  # (N, P')
         if negatives is None or self.log_chances is None:
             with self.arithmetic():
-                return (self.head.losses(hidden, targets) * weights).sum()
+                return (self.head.losses(hidden, targets, lesson) * weights).sum()
         if has_triton(hidden.device):
-            return self._fast_sampled_loss(hidden, targets, weights, negatives)
-        if hidden.device.type == "cpu" and uses_fast_kernels():
+            return self._fast_sampled_loss(hidden, targets, weights, negatives, lesson)
+        if hidden.device.type == "cpu" and uses_fast_kernels() and lesson is None:
             return self._cpu_sampled_loss(hidden, targets, weights, negatives)
         sample = Sample(negatives, self.log_chances)
-        return (self.head.sampled_losses(hidden, targets, sample) * weights).sum()
+        return (self.head.sampled_losses(hidden, targets, sample, lesson) * weights).sum()
 
     def _fast_sampled_loss(
-        self, hidden: Tensor, targets: Tensor, weights: Tensor, negatives: Tensor
+        self,
+        hidden: Tensor,
+        targets: Tensor,
+        weights: Tensor,
+        negatives: Tensor,
+        lesson: Lesson | None,
     ) -> Tensor:
-        from relmo.kernels.triton_softmax import sampled_loss
+        from relmo.kernels.triton_softmax import Taught, sampled_loss
 
         assert self.log_chances is not None
-        weight = self.head.weight.to(hidden.dtype)  # (V, P)
-        bias = (self.head.bias - self.log_chances).unsqueeze(1)  # (V, 1)
         column = torch.full_like(self.log_chances, -1, dtype=torch.int32)  # (V,)
         column[negatives] = torch.arange(len(negatives), device=hidden.device, dtype=torch.int32)
-        # Tensor cores need aligned sizes: pad the sample with word 0, at zero probability.
+        taught = None
+        if lesson is not None:
+            theirs = self._looked_up(lesson.head, lesson.hidden, targets, negatives)
+            taught = Taught(*theirs, lesson.weight)
+        mine = self._looked_up(self.head, hidden, targets, negatives)
+        return sampled_loss(*mine, column[targets], weights, taught)
+
+    def _looked_up(
+        self, head: LmHead, hidden: Tensor, targets: Tensor, negatives: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """What `sampled_loss` wants of a softmax: what is said, targets, negatives, their biases.
+
+        Tensor cores need aligned sizes: the sample is padded with word 0, at zero probability.
+        """
+        weight = head.weight.to(hidden.dtype)  # (V, P)
+        assert self.log_chances is not None
+        bias = (head.bias - self.log_chances).unsqueeze(1)  # (V, 1)
         missing = -len(negatives) % ALIGNMENT
         padded = F.pad(negatives, (0, missing))  # (S,)
         negative_bias = F.embedding(negatives, bias).squeeze(1)
-        return sampled_loss(
+        return (
             hidden, F.embedding(targets, weight), F.embedding(targets, bias).squeeze(1),
-            F.embedding(padded, weight), F.pad(negative_bias, (0, missing), value=-1e30),
-            column[targets], weights,
+            F.embedding(padded, weight), F.pad(negative_bias, (0, missing), value=MASKED),
         )  # fmt: skip
 
     def _cpu_sampled_loss(
@@ -191,6 +213,15 @@ class LmModel(nn.Module):
         if self.head.weight.is_cuda:
             return torch.autocast("cuda", torch.bfloat16)
         return nullcontext()
+
+
+def restarted(state: BiLmState, keeps: Tensor) -> BiLmState:
+    """The state with zeros in the rows that restart; keeps (2, B) is 0 there, forward, backward."""
+    forward, backward = keeps.unsqueeze(-1)  # each (B, 1)
+    return BiLmState(
+        LstmState(state.forward.h * forward, state.forward.c * forward),
+        LstmState(state.backward.h * backward, state.backward.c * backward),
+    )
 
 
 class PairReader(nn.Module):

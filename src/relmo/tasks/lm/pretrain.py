@@ -32,6 +32,7 @@ def pretrain(
     *,
     resume: bool = False,
     init: ModelFiles | None = None,
+    teacher: ModelFiles | None = None,
     cache_folder: str | Path | None = None,
     storage: Storage = "float32",
     device: str | None = None,
@@ -45,6 +46,7 @@ def pretrain(
         output: folder of the run.
         resume: continue from the last checkpoint in `output`.
         init: initial model, to fine-tune; its shapes replace the recipe's.
+        teacher: model whose predictions are learned, too; its vocabulary is taken.
         cache_folder: of tokenized text; output/cache by default.
         storage: of the weights in the model's files.
         device: "cpu", "cuda" …; by default a GPU if there is one.
@@ -54,7 +56,7 @@ def pretrain(
     run = Run(Path(output))
     with run.opened(resume=resume, is_main=is_main_process()):
         return _pretrain(
-            run, recipe, data, resume, init, Path(cache_folder or run.folder / "cache"),
+            run, recipe, data, resume, init, teacher, Path(cache_folder or run.folder / "cache"),
             storage, join_world(device), report,
         )  # fmt: skip
 
@@ -65,6 +67,7 @@ def _pretrain(
     data: Sequence[str | Path],
     resume: bool,
     init: ModelFiles | None,
+    teacher: ModelFiles | None,
     cache_folder: Path,
     storage: Storage,
     world: World,
@@ -75,7 +78,7 @@ def _pretrain(
         recipe = _with_shapes_of(init, recipe)
     cache = _open_cache(recipe, data, cache_folder, world)
     recipe, need = fit_recipe(
-        recipe, cache, world, init, run.settings().get("lm") if resume else {}
+        recipe, cache, world, init, run.settings().get("lm") if resume else {}, teacher
     )
     values, training = recipe.to_dict(), recipe.training
     fixed = {  # what each step depends on: it must not change when a run is resumed
@@ -84,11 +87,14 @@ def _pretrain(
         "accumulate": training.accumulate,
         "seed": training.seed,
         "text": cache.folder.name,
+        "teacher": None if teacher is None else _name(teacher),
     }
-    run.check_settings(fixed, save=world.is_main, defaults={"lm": {"train_tokens": True}})
+    run.check_settings(
+        fixed, save=world.is_main, defaults={"lm": {"train_tokens": True, "teacher_weight": 0.5}}
+    )
     graphs = training.accumulate == 1
     with working("building the model", show=world.is_main):
-        task = LmTask(recipe.model, recipe.lm, cache, training.seed, world, init, graphs)
+        task = LmTask(recipe.model, recipe.lm, cache, training.seed, world, init, graphs, teacher)
     if world.is_main:
         coverage = cache.coverage(task.lexicon.words)
         sizes = {**recipe.lm.sizes._asdict(), "memory": round(need.total)}
@@ -101,8 +107,9 @@ def _pretrain(
         task.batches.close()
     if world.is_main:
         warn_of_unknown(scores.get("held_out_unknown_rate", 0.0))
-        began = {} if init is None else {"began_from": init.config.name or "a model without a name"}
-        facts = {**began, **_facts(recipe, task, trainer, scores)}
+        origins = {"began_from": init, "taught_by": teacher}.items()
+        names = {key: _name(files) for key, files in origins if files is not None}
+        facts = {**names, **_facts(recipe, task, trainer, scores)}
         with working("saving the model"):
             task.save_model(run.folder / "model", facts, storage)
         write_record(run.record_path, {"task": "lm", "recipe": values, **facts}, world)
@@ -139,6 +146,10 @@ def _before(
     found = {f"{name}_before": scores[name] for name in COMPARED if name in scores}
     report({"before": found})
     return found
+
+
+def _name(files: ModelFiles) -> str:
+    return files.config.name or "a model without a name"
 
 
 def _facts(

@@ -59,6 +59,9 @@ class LmSettings(Settings):
     """Whether to train the character CNN, too, or to keep that of the initial model: a word's token
     vector is then computed once in the whole run, and a step on a CPU takes half the time. Left
     out: kept where a model is fine-tuned on a CPU."""
+    teacher_weight: Annotated[float, Range(least=0, most=1)] = 0.5
+    """Share of the loss that is the teacher's prediction instead of the next word, where there is a
+    teacher."""
     spans: tuple[Count, ...] = (32, 4, 2, 1)
     """Windows after which a stream's state is reset and it restarts at a sentence; streams take
     them in turn. So the model learns single sentences and running text. Empty: never."""

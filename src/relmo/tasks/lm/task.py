@@ -25,6 +25,7 @@ from relmo.runtime.runtime import FastBiLM
 from relmo.tasks.lm.data import LmBatches, Speller
 from relmo.tasks.lm.model import LmModel
 from relmo.tasks.lm.settings import LmSettings
+from relmo.tasks.lm.teacher import Teacher, check_teacher
 from relmo.tasks.lm.token_cache import TokenCache
 from relmo.tasks.lm.windows import Windows
 from relmo.text.lexicon import Lexicon
@@ -41,7 +42,8 @@ START_LENGTH = 150
 """Tokens read before the start state is taken."""
 START_DOCUMENTS = 400
 """Documents over which it is averaged, at most."""
-STATE_NAMES = ("forward.h", "forward.c", "backward.h", "backward.c", "sums")
+STATE_NAMES = ("forward.h", "forward.c", "backward.h", "backward.c")
+SUMS = "sums"
 """What a checkpoint calls the tensors that are carried from step to step."""
 
 Text = NDArray[np.int64]
@@ -58,6 +60,7 @@ class LmTask:
         world: the processes that take part.
         init: the initial model; random weights if None.
         graphs: on a GPU, run the LSTMs as a CUDA graph; not if gradients are accumulated.
+        teacher: a model to learn from, too, whose vocabulary this one takes.
     """
 
     score: str | None = None  # keep the last weights: the learning rate ends near zero
@@ -71,6 +74,7 @@ class LmTask:
         world: World | None = None,
         init: ModelFiles | None = None,
         graphs: bool = True,
+        teacher: ModelFiles | None = None,
     ) -> None:
         self.world = world or World()
         self.device = self.world.device
@@ -78,7 +82,8 @@ class LmTask:
         self.config, self.settings, self.cache = config, settings, cache
         if not isinstance(config.tokens, CharCnnConfig):
             raise ConfigError("pretraining needs a model of characters; give char_cnn settings")
-        self.lexicon = _lexicon(cache, settings, init)
+        taught = None if teacher is None else check_teacher(teacher, config.tokenizer, init)
+        self.lexicon = taught or _lexicon(cache, settings, init)
         self.softmax_rows = self.lexicon.rows(cache.words)  # (words,) of the corpus
         self.speller = Speller(cache.words, config.tokens, self.device)
         self.sampler: Sampler | None = None  # a small vocabulary is scored in full
@@ -93,6 +98,9 @@ class LmTask:
         self.rows = rows // self.world.size
         self._state = zero_state(config.lstm, self.rows, like=self.model.head.weight.detach())
         self._sum = torch.zeros(2, device=self.device)  # loss and targets since the last log
+        self.teacher = teacher and Teacher(
+            teacher, cache.words, self.rows, settings.teacher_weight, self.device
+        )
         if graphs and has_triton(self.device):
             self.model.capture(window, self.rows)
 
@@ -101,7 +109,8 @@ class LmTask:
         batch = self.batches[step]
         total: Tensor
         ahead: Tensor
-        total, ahead, state = self.model(batch, self._state)
+        lesson = self.teacher and self.teacher.read(batch)
+        total, ahead, state = self.model(batch, self._state, lesson)
         self._state = map_state(Tensor.detach, state)  # gradients stay within the window
         self._sum += torch.stack([total.detach(), batch.counts.sum()])
         return (total + self.settings.ahead * ahead) / batch.counts.numel()
@@ -111,7 +120,7 @@ class LmTask:
         total, count = self.world.mean(self._sum).tolist()
         self._sum.zero_()
         name = "full_softmax_loss" if self.sampler is None else "sampled_softmax_loss"
-        return {name: total / max(count, 1.0)}
+        return {f"taught_{name}" if self.teacher else name: total / max(count, 1.0)}
 
     def evaluate(self, init: ModelFiles | None = None) -> dict[str, float]:
         """Full-softmax perplexity of held-out documents; of the initial model before training."""
@@ -153,24 +162,27 @@ class LmTask:
         return Scorer(fast, softmax, self._token_vectors, rows, sizes)
 
     def state(self) -> dict[str, Tensor]:
-        """The state of all rows, and the sums of the next log line."""
-        forward, backward = self._state.forward, self._state.backward
+        """The state of all rows, the teacher's too, and the sums of the next log line."""
         sums = self._sum.new_zeros(1, self.rows, 2)  # rows along dimension 1
         sums[0, 0] = self._sum
-        tensors = (forward.h, forward.c, backward.h, backward.c, sums)
-        return dict(zip(STATE_NAMES, tensors, strict=True))
+        found = {**_tensors(self._state), SUMS: sums}
+        if self.teacher:
+            found |= {f"teacher.{name}": t for name, t in _tensors(self.teacher.state).items()}
+        return found
 
     def load_state(self, state: dict[str, Tensor]) -> None:
         """Restore the state of a checkpoint."""
-        fh, fc, bh, bc, sums = (state[name].to(self.device) for name in STATE_NAMES)
-        found = fh.shape[1] * self.world.size
+        state = {name: tensor.to(self.device) for name, tensor in state.items()}
+        found = state[SUMS].shape[1] * self.world.size
         if found != self.settings.sizes.rows:
             raise ConfigError(
                 f"the checkpoint has {found} rows, lm.rows is {self.settings.sizes.rows}; "
                 f"resume with the recipe it started with"
             )
-        self._sum = sums.sum((0, 1))
-        self._state = BiLmState(LstmState(fh, fc), LstmState(bh, bc))
+        self._sum = state[SUMS].sum((0, 1))
+        self._state = _state_of(state)
+        if self.teacher:
+            self.teacher.load_state(_state_of(state, "teacher."))
 
     def save_model(
         self,
@@ -226,6 +238,16 @@ class LmTask:
         ids = self.speller.table[rows]
         with self.model.arithmetic():
             return torch.cat([cnn(part) for part in torch.split(ids, 2048)])
+
+
+def _tensors(state: BiLmState) -> dict[str, Tensor]:
+    parts = (state.forward.h, state.forward.c, state.backward.h, state.backward.c)
+    return dict(zip(STATE_NAMES, parts, strict=True))
+
+
+def _state_of(tensors: dict[str, Tensor], prefix: str = "") -> BiLmState:
+    fh, fc, bh, bc = (tensors[f"{prefix}{name}"] for name in STATE_NAMES)
+    return BiLmState(LstmState(fh, fc), LstmState(bh, bc))
 
 
 def _lexicon(cache: TokenCache, settings: LmSettings, init: ModelFiles | None) -> Lexicon:
