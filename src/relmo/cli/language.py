@@ -22,7 +22,7 @@ from relmo.progress import working
 
 if TYPE_CHECKING:
     from relmo.elmo import Elmo
-    from relmo.lm.surprisal import Context, Region, WordSurprisal
+    from relmo.lm.surprisal import Context, SplitSentence, WordSurprisal
 
 Source = Annotated[
     str,
@@ -108,7 +108,7 @@ def parse_context(text: str) -> Context:
 
 def _documents(
     file: str, elmo: Elmo, *, tokenized: bool, regions: bool
-) -> Iterator[list[list[Region]]]:
+) -> Iterator[list[SplitSentence]]:
     """Documents as sentences of regions."""
     from relmo.lm.surprisal import split_regions
     from relmo.text.documents import read_documents, read_lines, split_documents

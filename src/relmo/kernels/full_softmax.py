@@ -6,6 +6,8 @@ in the cache, and forgotten. Sums are kept in range by the largest score so far.
 
 The two directions share the softmax. What both contexts say together is the product of the two
 predictions, renormalized: its powers are the products of theirs, so it costs no further scores.
+
+A GPU with Triton sums a block up in one pass over its scores (`triton_full_softmax.py`).
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import NamedTuple, TypeVar
+from typing import Literal, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -26,13 +28,15 @@ from relmo.kernels.cpu_products import (
     make_product,
     prefers_onednn,
 )
+from relmo.kernels.device import has_triton
 from relmo.kernels.threads import run_each
 
 Result = TypeVar("Result")
-ROWS = {"cpu": 256, "cuda": 4096}
+ROWS = {"cpu": 256, "cuda": 8192}
 """Tokens scored at once, both directions counted."""
 WORDS = {"cpu": 2048, "cuda": 8192}
-"""Words scored at once: with ROWS tokens, what stays in the cache."""
+"""Words scored at once: with ROWS tokens, what stays in the cache of a CPU, and what keeps a GPU
+busy."""
 LEAST = 1e-25
 """A sum of products of powers below which their digits are lost."""
 
@@ -61,9 +65,10 @@ class FullSoftmax:
 
     def __init__(self, weight: Tensor, bias: Tensor, precision: Precision = "float32") -> None:
         self.device = weight.device
-        kind = "cuda" if weight.is_cuda else "cpu"
-        self._rows, size = ROWS[kind], WORDS[kind]
-        self._rounds = kind == "cuda" and precision != "float32"
+        self.kind: Literal["cpu", "cuda"] = "cuda" if weight.is_cuda else "cpu"
+        self._rows, size = ROWS[self.kind], WORDS[self.kind]
+        self._rounds = self.kind == "cuda" and precision != "float32"
+        self._has_kernel = has_triton(self.device)
         self._blocks = [
             (_pack(w, precision), b)
             for w, b in zip(*_split(size, weight.detach(), bias.detach()), strict=True)
@@ -101,7 +106,7 @@ class FullSoftmax:
 
     def _run(self, works: Sequence[Callable[[], Result]]) -> list[Result]:
         """Results of all: each by its own thread on a CPU, one after the other on a GPU."""
-        return [work() for work in works] if self.device.type == "cuda" else run_each(works)
+        return [work() for work in works] if self.kind == "cuda" else run_each(works)
 
     def _best(
         self, forward: Tensor, backward: Tensor, prior: Tensor, k: int
@@ -125,8 +130,13 @@ class FullSoftmax:
     def _lose(self, hidden: Tensor, targets: Tensor) -> Tensor:
         """-log p of some targets, (n,)."""
         total = _Softmax(targets)
-        for first, scores in self._scores(hidden.float()):  # (n, B)
-            total.add(first, scores)
+        for first, scores, bias in self._products(hidden.float()):  # (n, B)
+            if self._has_kernel:
+                from relmo.kernels.triton_full_softmax import add_scores  # imports Triton
+
+                add_scores(scores, bias, first, targets, total.top, total.total, total.own)
+            else:
+                total.add(first, scores.add_(bias))
         return total.losses()
 
     def _read(self, forward: Tensor, backward: Tensor, targets: Tensor) -> Tensor:
@@ -134,10 +144,20 @@ class FullSoftmax:
         n = len(targets)
         ahead, behind = _Softmax(targets, with_entropy=True), _Softmax(targets)
         product = forward.new_zeros(n, dtype=torch.float32)  # of the powers of both, summed up
-        for first, scores in self._scores(torch.cat([forward, backward]).float()):  # (2n, B)
-            one, shrink_one = ahead.add(first, scores[:n])
-            other, shrink_other = behind.add(first, scores[n:])
-            product = product * shrink_one * shrink_other + torch.linalg.vecdot(one, other)
+        hidden = torch.cat([forward, backward]).float()
+        for first, scores, bias in self._products(hidden):  # (2n, B)
+            if self._has_kernel:
+                from relmo.kernels.triton_full_softmax import add_both  # imports Triton
+
+                add_both(
+                    scores, bias, first, targets, ahead.top, ahead.total, ahead.own, ahead.weighted,
+                    behind.top, behind.total, behind.own, product,
+                )  # fmt: skip
+            else:
+                scores += bias
+                one, shrink_one = ahead.add(first, scores[:n])
+                other, shrink_other = behind.add(first, scores[n:])
+                product = product * shrink_one * shrink_other + torch.linalg.vecdot(one, other)
         both = ahead.top + behind.top + product.log() - ahead.own - behind.own
         if (apart := product < LEAST).any():  # no word is likely from both sides
             both[apart] = self._read_apart(forward[apart], backward[apart], targets[apart])
@@ -152,10 +172,15 @@ class FullSoftmax:
 
     def _scores(self, hidden: Tensor) -> Iterator[tuple[int, Tensor]]:
         """The number of a block's first word and its scores (n, B), block after block."""
+        for first, scores, bias in self._products(hidden):
+            yield first, scores.add_(bias)
+
+    def _products(self, hidden: Tensor) -> Iterator[tuple[int, Tensor, Tensor]]:
+        """As `_scores`, the bias (B,) apart."""
         first = 0
         with _tf32(self._rounds):
             for product, bias in self._blocks:
-                yield first, product(hidden).add_(bias)
+                yield first, product(hidden), bias
                 first += len(bias)
 
 
@@ -165,7 +190,7 @@ class _Softmax:
     def __init__(self, targets: Tensor, *, with_entropy: bool = False) -> None:
         zeros = torch.zeros(len(targets), device=targets.device)  # (n,) float32
         self.targets, self.with_entropy = targets, with_entropy
-        self.top = zeros - float("inf")  # the largest score so far
+        self.top = zeros + torch.finfo(torch.float32).min  # the largest score so far
         self.total = zeros  # of the powers of the scores less the largest
         self.weighted = zeros.clone()  # of the same, each times its score
         self.own = zeros.clone()  # the target's score

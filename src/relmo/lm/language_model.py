@@ -14,8 +14,10 @@ letters included, over its characters, so models of different vocabularies can b
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain, count
 from typing import get_args
 
 import numpy as np
@@ -31,7 +33,7 @@ from relmo.kernels.packing import pack
 from relmo.lm.scorer import Perplexity, Scorer, ScoreStart, TokenIds, WordSizes
 from relmo.lm.surprisal import (
     Context,
-    Region,
+    SplitSentence,
     WordSurprisal,
     check_context,
     split_regions,
@@ -40,7 +42,7 @@ from relmo.lm.surprisal import (
 from relmo.nn.lm_head import LmHead, log_uniform
 from relmo.progress import working
 from relmo.runtime.runtime import Runtime
-from relmo.text.batches import in_windows, plan_batches
+from relmo.text.batches import in_windows
 from relmo.text.characters import BEGIN_SENTENCE, END_SENTENCE
 from relmo.text.lexicon import SPECIAL, UNKNOWN, Lexicon
 from relmo.text.tokenize import (
@@ -52,7 +54,7 @@ from relmo.text.tokenize import (
     warn_caller,
 )
 
-SCORED_TOKENS = 4096
+SCORED_TOKENS = {"cpu": 4096, "cuda": 64 * 1024}
 """Padded tokens of sentences scored at once."""
 WINDOW_TOKENS = 100_000
 """Tokens of a stream of documents that are scored together."""
@@ -112,11 +114,10 @@ class LanguageModel:
         checked = (check_words(sentence, number) for number, sentence in enumerate(sentences))
         texts, scorer = self._numbered([[sentence] for sentence in self.lexicon.watch(checked)])
         found: dict[int, Score] = {}
-        lengths = [len(text) for text in texts]
-        for batch in plan_batches(lengths, SCORED_TOKENS):
+        for batch in scorer.plan(texts, SCORED_TOKENS):
             losses, _ = scorer.losses([texts[i] for i in batch], self.bilm.start)  # (2, T, B)
             for b, i in enumerate(batch):
-                forward, backward = losses[:, : lengths[i] - 1, b]
+                forward, backward = losses[:, : len(texts[i]) - 1, b]
                 found[i] = Score(-forward, -backward[::-1])
         return [found[i] for i in range(len(texts))]
 
@@ -130,10 +131,9 @@ class LanguageModel:
         texts, scorer = self._numbered([[sentence] for pair in checked for sentence in pair])
         ends = [shared_ends(*texts[i : i + 2]) for i in range(0, len(texts), 2) for _ in range(2)]
         found = np.zeros((len(texts), 2))
-        batches = plan_batches([len(text) for text in texts], SCORED_TOKENS)
         many = len(texts) > MANY_SENTENCES
         with working("sentences scored", len(texts), show=many) as work:
-            for batch in batches:
+            for batch in scorer.plan(texts, SCORED_TOKENS):
                 losses, counts = scorer.losses(
                     [texts[i] for i in batch], self.bilm.start, [ends[i] for i in batch]
                 )
@@ -191,7 +191,7 @@ class LanguageModel:
         return next(self.surprisal_stream([document], context))
 
     def surprisal_stream(
-        self, documents: Iterable[Sequence[Sequence[Region]]], context: Context = "sentence"
+        self, documents: Iterable[Sequence[SplitSentence]], context: Context = "sentence"
     ) -> Iterator[list[list[WordSurprisal]]]:
         """Lazy `surprisal` of documents, each a list of sentences as `split_regions` makes them.
 
@@ -200,7 +200,7 @@ class LanguageModel:
         check_context(context)
         first_id = 0
         for window in in_windows(documents, _count_tokens, WINDOW_TOKENS):
-            words = [[_tokens(sentence) for sentence in document] for document in window]
+            words = [[sentence.tokens for sentence in document] for document in window]
             for document in words:
                 list(self.lexicon.watch(document))
             texts, scorer = self._numbered(words)
@@ -264,13 +264,11 @@ class LanguageModel:
         self, documents: Iterable[Sequence[Sequence[str]]]
     ) -> tuple[list[TokenIds], Scorer]:
         """Documents as ids of their own distinct words, and a scorer of these ids."""
-        id_of: dict[str, int] = {}  # not of the boundaries, which are 0 and 1
+        id_of: defaultdict[str, int] = defaultdict(count(2).__next__)  # boundaries are 0 and 1
         texts = []
         for document in documents:
-            ids: list[int] = []
-            for sentence in document:
-                ids += [0, *(id_of.setdefault(word, 2 + len(id_of)) for word in sentence), 1]
-            texts.append(np.array(ids, dtype=np.int64))
+            ids = ((0, *map(id_of.__getitem__, sentence), 1) for sentence in document)
+            texts.append(np.fromiter(chain.from_iterable(ids), np.int64))
         words = [BEGIN_SENTENCE, END_SENTENCE, *id_of]
         known = (UNKNOWN if word in SPECIAL else word for word in id_of)
         rows = self.lexicon.rows([BEGIN_SENTENCE, END_SENTENCE, *known])
@@ -291,12 +289,8 @@ class LanguageModel:
         return [words for words in kept if words]
 
 
-def _tokens(sentence: Sequence[Region]) -> list[str]:
-    return [token for region in sentence for token in region.tokens]
-
-
-def _count_tokens(document: Sequence[Sequence[Region]]) -> int:
-    return sum(len(region.tokens) for sentence in document for region in sentence)
+def _count_tokens(document: Sequence[SplitSentence]) -> int:
+    return sum(len(sentence.tokens) for sentence in document)
 
 
 def shared_ends(one: TokenIds, other: TokenIds) -> tuple[int, int]:

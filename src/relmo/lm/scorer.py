@@ -5,7 +5,7 @@ Above it `LanguageModel` gives ids to words; pretraining has them already.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, NamedTuple
@@ -110,6 +110,11 @@ class Scorer:
         self.fast, self.softmax = bilm, softmax
         self.token_vectors, self.rows, self.sizes = token_vectors, rows, sizes
 
+    def plan(self, texts: Sequence[TokenIds], tokens: Mapping[str, int]) -> list[list[int]]:
+        """Batches of texts of like length, of so many padded tokens by kind of device."""
+        kind = self.softmax.kind
+        return plan_batches([len(text) for text in texts], tokens[kind], MAX_ROWS[kind])
+
     def perplexity(
         self,
         documents: Iterable[TokenIds],
@@ -121,8 +126,7 @@ class Scorer:
         if start != "carried":
             texts = [sentence for document in texts for sentence in sentences_of(document)]
         totals, count = np.zeros(2), 0
-        most = MAX_ROWS[self.softmax.device.type]
-        for batch in _batches(texts, most):
+        for batch in _batches(texts, MAX_ROWS[self.softmax.kind]):
             losses, counts = self.losses(batch, start)
             totals += (losses * counts).sum((1, 2))
             count += int(counts[0].sum())
@@ -172,26 +176,29 @@ class Scorer:
         return found, counts
 
     @torch.no_grad()
-    def readings(self, texts: Sequence[TokenIds]) -> list[NDArray[np.float64]]:
-        """What both language models say of each text's words, each (4, words): see `Readings`.
+    def readings(self, texts: Sequence[TokenIds]) -> NDArray[np.float64]:
+        """What both language models say of the words of all texts, (4, N): see `Readings`.
 
         State is carried through each text, from the model's start state. Memory grows with the
         texts: what one direction says is kept until the other has read as far.
         """
         batch = _Batch.of(texts)
-        T, B = batch.tokens.shape[1:]
-        P = self.fast.bilm.config.lstm.output_width
-        said = torch.empty(2, B, T, P, device=self.softmax.device)  # of the token at each place
-        for step, text, tops in self._read(batch, "carried"):
-            after, row = torch.from_numpy(step + 1), torch.from_numpy(text)
-            said[0, row, after] = tops[0].float()
-            said[1, row, torch.from_numpy(batch.lengths)[row] - 1 - after] = tops[1].float()
-        is_word = np.stack([np.pad(text > 1, (0, T - len(text))) for text in texts])  # (B, T)
-        forward, backward = said[:, torch.from_numpy(is_word).to(said.device)]  # (N, P) each
-        return self._split(forward, backward, texts)
+        place = np.zeros(batch.tokens.shape[1:], dtype=np.int64)  # (T, B): of what is said of each
+        tops, read = [], 0
+        for step, text, top in self._read(batch, "carried"):
+            place[step + 1, text] = np.arange(read, read + len(step))
+            tops.append(top)
+            read += len(step)
+        row, column = np.nonzero(batch.tokens[0].T > 1)  # each (N,): words, text by text
+        places = place[column, row], place[batch.lengths[row] - 1 - column, row]
+        forward, backward = (
+            torch.cat([top[d] for top in tops]).float()[to_device(own, self.softmax.device)]
+            for d, own in enumerate(places)
+        )  # (N, P) each
+        return self._readings(forward, backward, texts)
 
     @torch.no_grad()
-    def readings_within(self, texts: Sequence[TokenIds], words: int) -> list[NDArray[np.float64]]:
+    def readings_within(self, texts: Sequence[TokenIds], words: int) -> NDArray[np.float64]:
         """As `readings`, each word given at most so many words before it and after it.
 
         Every word's context is read from the start state: costs grow with its length.
@@ -199,17 +206,16 @@ class Scorer:
         ahead = [part for text in texts for part in _contexts(text, words)]
         behind = [part for text in texts for part in _contexts(text[::-1], words)[::-1]]
         forward, backward = (self._last(part, d) for d, part in enumerate((ahead, behind)))
-        return self._split(forward, backward, texts)
+        return self._readings(forward, backward, texts)
 
-    def _split(
+    def _readings(
         self, forward: Tensor, backward: Tensor, texts: Sequence[TokenIds]
-    ) -> list[NDArray[np.float64]]:
-        """Readings of the words of all texts, (N, P) and (N, P), text by text."""
-        words = [text[text > 1] for text in texts]
-        wanted = to_device(self.rows[np.concatenate(words)], forward.device)
-        found = torch.stack(self.softmax.readings(forward, backward, wanted))  # (4, N)
-        ends = np.cumsum([len(own) for own in words])[:-1]
-        return np.split(found.double().cpu().numpy(), ends, axis=1)
+    ) -> NDArray[np.float64]:
+        """Of the words of all texts, (N, P) and (N, P) -> (4, N)."""
+        tokens = np.concatenate(texts)
+        wanted = to_device(self.rows[tokens[tokens > 1]], forward.device)
+        found = torch.stack(self.softmax.readings(forward, backward, wanted))
+        return found.double().cpu().numpy()
 
     def _last(self, contexts: Sequence[TokenIds], direction: int) -> Tensor:
         """What one direction says after each context, given in its reading order, (N, P)."""
@@ -251,9 +257,10 @@ class Scorer:
 
     def _vectors(self, ids: TokenIds) -> Tensor:
         """Token vectors of ids, (..., P)."""
-        words, index = np.unique(ids, return_inverse=True)
-        vectors = self.token_vectors(words).float()  # (U, P)
-        return vectors[to_device(index.reshape(ids.shape), vectors.device)]
+        is_there = np.zeros(len(self.rows), dtype=bool)  # by id
+        is_there[ids] = True
+        vectors = self.token_vectors(np.flatnonzero(is_there)).float()  # (U, P)
+        return vectors[to_device((np.cumsum(is_there) - 1)[ids], vectors.device)]
 
 
 class _Batch(NamedTuple):
@@ -270,11 +277,11 @@ class _Batch(NamedTuple):
     def of(cls, texts: Sequence[TokenIds]) -> _Batch:
         """Texts as they are, boundaries included."""
         lengths = np.array([len(text) for text in texts])
-        tokens = np.zeros((2, lengths.max(), len(texts)), dtype=np.int64)
-        for b, text in enumerate(texts):
-            tokens[0, : len(text), b], tokens[1, : len(text), b] = text, text[::-1]
-        is_token = np.arange(lengths.max())[:, None] < lengths  # (T, B)
-        return cls(tokens, np.stack([is_token, is_token]), lengths)
+        is_token = np.arange(lengths.max()) < lengths[:, None]  # (B, T)
+        tokens = np.zeros((2, *is_token.shape), dtype=np.int64)
+        tokens[0, is_token] = np.concatenate(texts)
+        tokens[1, is_token] = np.concatenate([text[::-1] for text in texts])
+        return cls(tokens.mT, np.stack([is_token.T, is_token.T]), lengths)
 
 
 def _contexts(text: TokenIds, words: int) -> list[TokenIds]:

@@ -16,6 +16,7 @@ by the model's own tokenizer and its tokens' bits are added up: nothing has to b
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -24,7 +25,7 @@ from numpy.typing import NDArray
 from relmo.errors import ConfigError
 from relmo.lm.scorer import Scorer, TokenIds, WordSizes, sentences_of
 from relmo.progress import working
-from relmo.text.batches import plan_batches
+from relmo.runtime.host import no_collection
 from relmo.text.tokenize import Sentence, Tokenizer, WhitespaceTokenizer, tokenized
 
 Context = Literal["sentence", "document"] | int
@@ -35,11 +36,15 @@ MANY_WORDS = 2000
 """More words than these show progress."""
 
 
-class Region(NamedTuple):
-    """What one row is about: a word, or several tokens written together."""
+class SplitSentence(NamedTuple):
+    """What the rows of a sentence are about: words, or several tokens written together."""
 
-    text: str
+    texts: Sequence[str]
+    """Of each region."""
     tokens: Sequence[str]
+    """Of all regions, one after the other."""
+    sizes: Sequence[int]
+    """How many tokens each region has, at least one."""
 
 
 class WordSurprisal(NamedTuple):
@@ -77,7 +82,7 @@ def check_context(context: Context) -> None:
 
 def split_regions(
     sentences: Iterable[Sentence], tokenizer: Tokenizer, *, attached: bool = False
-) -> Iterator[list[Region]]:
+) -> Iterator[SplitSentence]:
     """The regions of each sentence: by default its tokens, each alone.
 
     Args:
@@ -89,16 +94,16 @@ def split_regions(
     whole = WhitespaceTokenizer() if attached else tokenizer
     for words in tokenized(sentences, whole):
         if attached:
-            parts = ([token.text for token in tokenizer.tokens(word)] for word in words)
-            yield [Region(word, own or [word]) for word, own in zip(words, parts, strict=True)]
+            parts = [[token.text for token in tokenizer.tokens(word)] or [word] for word in words]
+            yield SplitSentence(words, [*chain.from_iterable(parts)], [*map(len, parts)])
         else:
-            yield [Region(word, [word]) for word in words]
+            yield SplitSentence(words, words, [1] * len(words))
 
 
 def surprisal_rows(
     scorer: Scorer,
     texts: Sequence[TokenIds],
-    documents: Sequence[Sequence[Sequence[Region]]],
+    documents: Sequence[Sequence[SplitSentence]],
     context: Context,
     first_id: int = 0,
 ) -> Iterator[list[list[WordSurprisal]]]:
@@ -115,31 +120,27 @@ def surprisal_rows(
     for text, document in zip(texts, documents, strict=True):
         words = text[text > 1]
         measures = _measures(words, said[:, at : at + len(words)], scorer.sizes)
-        at, first, rows = at + len(words), 0, []
-        for number, sentence in enumerate(document, first_id):
-            past = first + sum(len(region.tokens) for region in sentence)
-            rows.append(_sentence_rows(number, sentence, measures[:, first:past]))
-            first = past
-        yield rows
-        first_id += len(document)
+        yield _document_rows(first_id, document, measures)
+        at, first_id = at + len(words), first_id + len(document)
 
 
 def _readings(scorer: Scorer, texts: Sequence[TokenIds], context: Context) -> NDArray[np.float64]:
     """What the language models say of all words, in order, (4, words): see `Readings`."""
     if context == "sentence":
         texts = [sentence for text in texts for sentence in sentences_of(text)]
-    found: dict[int, NDArray[np.float64]] = {-1: np.empty((4, 0))}
-    words = sum(int((text > 1).sum()) for text in texts)
-    with working("words scored", words, show=words > MANY_WORDS) as work:
-        for batch in plan_batches(list(map(len, texts)), READ_TOKENS[scorer.softmax.device.type]):
+    ends = np.cumsum([0, *(np.count_nonzero(text > 1) for text in texts)])  # words up to each text
+    found = np.empty((4, ends[-1]))
+    with working("words scored", ends[-1], show=ends[-1] > MANY_WORDS) as work:
+        for batch in scorer.plan(texts, READ_TOKENS):
             chosen = [texts[i] for i in batch]
             if isinstance(context, int):
-                said = scorer.readings_within(chosen, context)
+                said = scorer.readings_within(chosen, context)  # (4, N)
             else:
                 said = scorer.readings(chosen)
-            found.update(zip(batch, said, strict=True))
-            work.advance(sum(each.shape[1] for each in said))
-    return np.concatenate([found[number] for number in range(-1, len(texts))], axis=1)
+            places = np.concatenate([np.arange(ends[i], ends[i + 1]) for i in batch])  # (N,)
+            found[:, places] = said
+            work.advance(len(places))
+    return found
 
 
 def _measures(words: TokenIds, nats: NDArray[np.float64], sizes: WordSizes) -> NDArray[np.float64]:
@@ -153,24 +154,29 @@ def _measures(words: TokenIds, nats: NDArray[np.float64], sizes: WordSizes) -> N
     return np.vstack([bits[:3] + letters, bits[3], frequency, rows != sizes.unknown])
 
 
-def _sentence_rows(
-    number: int, sentence: Sequence[Region], words: NDArray[np.float64]
-) -> list[WordSurprisal]:
-    """One row per region of several tokens' measures (6, N): their bits add up.
+def _document_rows(
+    first_id: int, document: Sequence[SplitSentence], words: NDArray[np.float64]
+) -> list[list[WordSurprisal]]:
+    """One row per region, sentence by sentence, of all tokens' measures (6, N): bits add up.
 
     A region's entropy is that of its first token, its frequency that of its rarest: a full stop
     says nothing of the word before it.
     """
-    sizes = np.array([len(region.tokens) for region in sentence], dtype=np.int64)
-    starts = np.cumsum(sizes) - sizes
-    if not len(starts):
-        return []
+    texts = [*chain.from_iterable(sentence.texts for sentence in document)]
+    sizes = np.fromiter(chain.from_iterable(sentence.sizes for sentence in document), np.int64)
+    starts = np.cumsum(sizes) - sizes  # (regions,)
     bits = np.add.reduceat(words[:3], starts, axis=1)  # (3, regions)
     frequency, known = np.minimum.reduceat(words[4:], starts, axis=1)
-    columns = np.vstack([bits, words[3, starts], frequency]).T.tolist()
-    return [
-        WordSurprisal(number, token, text, *values, len(text), bool(is_known))  # type: ignore[call-arg]
-        for token, ((text, _), values, is_known) in enumerate(
-            zip(sentence, columns, known, strict=True)
-        )
-    ]
+    counts = [len(sentence.texts) for sentence in document]
+    columns = zip(
+        np.repeat(np.arange(first_id, first_id + len(counts)), counts).tolist(),
+        chain.from_iterable(map(range, counts)),
+        texts,
+        *np.vstack([bits, words[3, starts], frequency]).tolist(),
+        map(len, texts),
+        (known > 0).tolist(),
+        strict=True,
+    )
+    rows = map(WordSurprisal._make, columns)
+    with no_collection():
+        return [[*islice(rows, count)] for count in counts]

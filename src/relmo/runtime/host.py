@@ -10,6 +10,7 @@ returns them. On Linux with glibc; elsewhere nothing happens.
 from __future__ import annotations
 
 import ctypes
+import gc
 import mmap
 import os
 from collections.abc import Callable, Iterator
@@ -66,6 +67,18 @@ def one_thread() -> Iterator[None]:
 
 
 # ── memory ──────────────────────────────────────────────────────────────────────────────────────
+
+
+@contextmanager
+def no_collection() -> Iterator[None]:
+    """Make many objects that cannot be in cycles without the collector, which visits each often."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def release_pages(tensor: Tensor) -> bool:

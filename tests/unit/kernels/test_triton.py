@@ -9,15 +9,18 @@ import os
 import subprocess
 import sys
 from importlib.util import find_spec
+from math import inf
 from pathlib import Path
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 import relmo
 from relmo.config import ElmoConfig, LstmConfig, WordTableConfig
 from relmo.errors import ConfigError
-from relmo.kernels import reference
+from relmo.kernels import full_softmax, reference
+from relmo.kernels.full_softmax import FullSoftmax, Readings
 from relmo.kernels.reference import Clips, LstmWeights
 from relmo.nn.bilm import BiLM, initialize, read_sentences
 from relmo.nn.blocks import encoder
@@ -54,6 +57,14 @@ SOFTMAX_CASES = {  # N, S, P, tokens at a time, size of the scores, a teacher's 
     "a teacher": (7, 33, 3, 100, 1.0, 0.3),
     "a teacher alone, several pieces": (10, 9, 3, 4, 1.0, 1.0),
     "a teacher and large scores": (6, 9, 3, 100, 100.0, 0.5),
+}
+FULL_SOFTMAX_CASES = {  # words, tokens, words of a block, rows of a block, piece, size of scores
+    "full softmax, pieces that are not full": (70, 7, 33, 6, 16, 1.0),
+    "full softmax, blocks smaller than a piece": (20, 5, 7, 100, 16, 1.0),
+    "full softmax, one word in the last block": (33, 4, 16, 100, 16, 1.0),
+    "full softmax, one block and one token": (16, 1, 64, 100, 16, 1.0),
+    "full softmax, no word likely from both sides": (70, 7, 33, 6, 16, 10.0),
+    "full softmax, scores beyond what exp can hold": (70, 7, 33, 6, 16, 100.0),
 }
 ENGINE_CASES = {  # clips, layers, skips
     "engine, no clips": (None, 2, True),
@@ -118,6 +129,13 @@ def test_the_sampled_loss_and_its_gradients_are_plain_torchs(case, interpreted):
     errors = interpreted[case]
     assert set(errors) == {"loss", *(f"d {name}" for name in SOFTMAX_INPUTS)}
     assert max(errors.values()) < TOLERANCE[torch.float32], errors
+
+
+@pytest.mark.parametrize("case", [*FULL_SOFTMAX_CASES, "full softmax, impossible words"])
+def test_the_full_softmax_is_plain_torchs(case, interpreted):
+    errors = interpreted[case]
+    assert set(errors) == {"losses", "sum to 1", *Readings._fields}
+    assert all(value < 1e-5 for value in errors.values()), errors
 
 
 @pytest.mark.parametrize("case", CRF_CASES)
@@ -188,6 +206,20 @@ def test_on_a_gpu_the_sampled_loss_in_bfloat16_is_near_plain_torch_in_float32(S)
     for share in (None, 0.5):
         errors = softmax_errors(100, S, 64, 64, 1.0, "cuda", torch.bfloat16, share)
         assert max(errors.values()) < TOLERANCE[torch.bfloat16], errors
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize("size", [0.4, 1.5])
+def test_on_a_gpu_the_full_softmax_is_plain_torchs(precision, size):
+    given = full_softmax_inputs(100_000, 5000, 128, size, "cuda")
+    softmax = FullSoftmax(*given[:2], precision)
+    assert softmax._has_kernel
+    found = [*softmax.readings(*given[2:]), softmax.losses(given[2], given[4])]
+    softmax._has_kernel = False
+    wanted = [*softmax.readings(*given[2:]), softmax.losses(given[2], given[4])]
+    for ours, theirs in zip(found, wanted, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=5e-5)
 
 
 @pytest.mark.gpu
@@ -332,6 +364,46 @@ def softmax_errors(N, S, P, rows, size, device, dtype, share=None):
     return {name: error(*pair) for name, pair in zip(names, pairs, strict=True)}
 
 
+def full_softmax_inputs(V, N, P, size, device):
+    """Weight, bias, what is said before and after each token, and words from first to last."""
+    generator = torch.Generator().manual_seed(7)
+    shapes = (V, P), (V,), (N, P), (N, P)
+    given = [size * torch.randn(shape, generator=generator) for shape in shapes]
+    return [each.to(device) for each in (*given, torch.linspace(0, V - 1, N).long())]
+
+
+def full_softmax_errors(V, N, words, rows, piece, size, impossible=0):
+    """How far the kernel is from plain torch, where the first words may be impossible."""
+    from relmo.kernels import triton_full_softmax
+
+    weight, bias, *hidden, targets = full_softmax_inputs(V, N, 3, size, "cpu")
+    triton_full_softmax.PIECE = piece
+    full_softmax.ROWS, full_softmax.WORDS = {"cpu": rows}, {"cpu": words}
+    ours = FullSoftmax(
+        F.pad(weight, (0, 0, impossible, 0)), F.pad(bias, (impossible, 0), value=-inf)
+    )
+    theirs = FullSoftmax(weight, bias)
+    ours._has_kernel = True
+    found = ours.readings(*hidden, impossible + targets)
+    wanted = theirs.readings(*hidden, targets)
+    errors = {
+        name: relative(*pair) for name, *pair in zip(Readings._fields, found, wanted, strict=True)
+    }
+    losses = ours.losses(hidden[0], impossible + targets)
+    every = ours.losses(hidden[0][:1].expand(impossible + V, -1), torch.arange(impossible + V))
+    total = (-every.double()).exp().sum()
+    return {
+        **errors,
+        "losses": relative(losses, theirs.losses(hidden[0], targets)),
+        "sum to 1": relative(total, torch.ones(())),
+    }
+
+
+def relative(found, wanted) -> float:
+    """The largest difference, as a share of what is wanted where that is large."""
+    return ((found - wanted).abs() / wanted.abs().clamp(min=1)).max().item()
+
+
 def recurrent_errors(kind, width, features, lengths, device, exact):
     """How far outputs and gradients are from torch's own layer on a CPU in float64."""
     from relmo.kernels.triton_recurrent import recurrent_layer
@@ -474,6 +546,8 @@ def all_errors() -> dict[str, dict[str, float] | dict[str, str]]:
             case: softmax_errors(*sizes[:5], *exact, *sizes[5:])
             for case, sizes in SOFTMAX_CASES.items()
         },
+        **{case: full_softmax_errors(*sizes) for case, sizes in FULL_SOFTMAX_CASES.items()},
+        "full softmax, impossible words": full_softmax_errors(50, 7, 33, 6, 16, 1.0, impossible=70),
         **{case: engine_errors(*sizes, *exact) for case, sizes in ENGINE_CASES.items()},
         **{case: crf_errors(*sizes, "cpu") for case, sizes in CRF_CASES.items()},
         **{

@@ -6,7 +6,7 @@ import torch
 
 from relmo import Elmo
 from relmo.errors import ConfigError, TextError
-from relmo.lm.surprisal import Region
+from relmo.lm.surprisal import split_regions
 from relmo.nn.bilm import BiLM, initialize
 from relmo.text.lexicon import Lexicon
 from tests.conftest import tiny_config
@@ -135,7 +135,7 @@ def test_without_counts_a_frequency_is_not_a_number(elmo):
 
 def test_batches_and_streams_do_not_change_a_number(elmo, monkeypatch):
     many = [[SENTENCES[i % 3] for i in range(n)] for n in (4, 1, 7)]
-    texts = [[[Region(w, [w]) for w in words] for words in document] for document in many]
+    texts = [list(split_regions(document, elmo.tokenizer)) for document in many]
     found = list(elmo.lm.surprisal_stream(texts))
     monkeypatch.setattr("relmo.lm.language_model.WINDOW_TOKENS", 5)
     monkeypatch.setattr("relmo.lm.surprisal.READ_TOKENS", {"cpu": 8})
