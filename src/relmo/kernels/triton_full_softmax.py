@@ -106,7 +106,7 @@ def _add_both_kernel(
         powers_after, most_after, shrink_after = _powers(score_after, most_after)
         sums = sums * shrink + powers
         sums_after = sums_after * shrink_after + powers_after
-        weights = weights * shrink + tl.where(powers > 0, powers * score, 0.0)
+        weights = weights * shrink + powers * tl.where(powers > 0, score, 0.0)
         products = products * (shrink * shrink_after) + powers * powers_after
     tl.store(top + token, most)
     tl.store(top_after + token, most_after)

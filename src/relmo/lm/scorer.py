@@ -281,7 +281,7 @@ class _Batch(NamedTuple):
         tokens = np.zeros((2, *is_token.shape), dtype=np.int64)
         tokens[0, is_token] = np.concatenate(texts)
         tokens[1, is_token] = np.concatenate([text[::-1] for text in texts])
-        return cls(tokens.mT, np.stack([is_token.T, is_token.T]), lengths)
+        return cls(tokens.swapaxes(1, 2), np.stack([is_token.T, is_token.T]), lengths)
 
 
 def _contexts(text: TokenIds, words: int) -> list[TokenIds]:

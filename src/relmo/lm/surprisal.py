@@ -16,6 +16,7 @@ by the model's own tokenizer and its tokens' bits are added up: nothing has to b
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from itertools import chain, islice
 from typing import Literal, NamedTuple
 
@@ -177,6 +178,6 @@ def _document_rows(
         (known > 0).tolist(),
         strict=True,
     )
-    rows = map(WordSurprisal._make, columns)
+    rows = map(partial(tuple.__new__, WordSurprisal), columns)
     with no_collection():
         return [[*islice(rows, count)] for count in counts]

@@ -6,6 +6,7 @@ import torch
 
 from relmo import Elmo
 from relmo.errors import ConfigError, TextError
+from relmo.lm.scorer import Scorer
 from relmo.lm.surprisal import split_regions
 from relmo.nn.bilm import BiLM, initialize
 from relmo.text.lexicon import Lexicon
@@ -145,6 +146,16 @@ def test_batches_and_streams_do_not_change_a_number(elmo, monkeypatch):
     ]
     for one, other in zip(found, again, strict=True):
         np.testing.assert_allclose(values(one), values(other), atol=1e-5)
+
+
+def test_no_more_sentences_are_read_side_by_side_than_a_kernel_takes(elmo, monkeypatch):
+    sizes, readings = [], Scorer.readings
+    monkeypatch.setattr("relmo.lm.scorer.MAX_ROWS", {"cpu": 2})
+    monkeypatch.setattr(
+        Scorer, "readings", lambda *given: sizes.append(len(given[1])) or readings(*given)
+    )
+    elmo.lm.surprisal([["we"]] * 5)
+    assert sizes == [2, 2, 1]
 
 
 @pytest.mark.parametrize("context", ["paragraph", 0, -1, True, 2.5])

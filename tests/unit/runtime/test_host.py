@@ -1,5 +1,6 @@
 """The host's threads and memory: work in parallel, pages released without losing their numbers."""
 
+import gc
 import mmap
 import os
 import signal
@@ -14,7 +15,14 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
-from relmo.runtime.host import MOST_THREADS, in_threads, one_thread, release_pages, trim_memory
+from relmo.runtime.host import (
+    MOST_THREADS,
+    in_threads,
+    no_collection,
+    one_thread,
+    release_pages,
+    trim_memory,
+)
 
 
 @pytest.mark.parametrize("count", [0, 1, 7, 8, 1000])
@@ -139,3 +147,15 @@ def test_a_forked_child_embeds_with_one_thread():
         with suppress(ProcessLookupError):
             os.killpg(child.pid, signal.SIGKILL)  # the child's child, if it hangs
         child.wait()
+
+
+def test_the_collector_is_as_before_after_a_block_without_it():
+    with suppress(KeyError), no_collection():
+        assert not gc.isenabled()
+        raise KeyError
+    assert gc.isenabled()
+    with no_collection():
+        with no_collection():
+            pass
+        assert not gc.isenabled()
+    assert gc.isenabled()
