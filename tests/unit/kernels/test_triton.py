@@ -210,8 +210,8 @@ def test_on_a_gpu_the_sampled_loss_in_bfloat16_is_near_plain_torch_in_float32(S)
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
-@pytest.mark.parametrize("size", [0.4, 1.5])
-def test_on_a_gpu_the_full_softmax_is_plain_torchs(precision, size):
+@pytest.mark.parametrize(("size", "tolerance"), [(0.4, 5e-5), (1.5, 3e-4)])  # scores up to 8, 110
+def test_on_a_gpu_the_full_softmax_is_plain_torchs(precision, size, tolerance):
     given = full_softmax_inputs(100_000, 5000, 128, size, "cuda")
     softmax = FullSoftmax(*given[:2], precision)
     assert softmax._has_kernel
@@ -219,7 +219,7 @@ def test_on_a_gpu_the_full_softmax_is_plain_torchs(precision, size):
     softmax._has_kernel = False
     wanted = [*softmax.readings(*given[2:]), softmax.losses(given[2], given[4])]
     for ours, theirs in zip(found, wanted, strict=True):
-        torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=5e-5)
+        torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=tolerance)
 
 
 @pytest.mark.gpu
