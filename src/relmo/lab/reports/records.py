@@ -60,6 +60,9 @@ class Study(Settings):
 
     models: tuple[str, ...] = ()
     """ELMo models under study, in the report's order; by default all that the records name."""
+    names: Mapping[str, str] = field(default_factory=dict)
+    """By how a fingerprint starts: the name that a model has in the report instead of its own, such
+    as earlier weights that were replaced under the same name."""
     corpora: tuple[Corpus, ...] = ()
     """Data sets with names of their own; others are named after their folder."""
     texts: Mapping[str, str] = field(default_factory=dict)
@@ -122,6 +125,9 @@ class RunFile:
     @property
     def elmo(self) -> str:
         """Name of the ELMo model; empty for a baseline."""
+        for start, name in self.study.names.items():
+            if self.fingerprint.startswith(start):
+                return name
         return str((self.record.get("elmo") or {}).get("name", ""))
 
     @property

@@ -89,3 +89,11 @@ def test_a_wrong_report_toml_is_named(tmp_path, text, message):
     (tmp_path / "report.toml").write_text(text)
     with pytest.raises(ConfigError, match=rf"report\.toml.*{message}"):
         read_study(tmp_path)
+
+
+def test_weights_that_were_replaced_have_a_name_of_their_own(runs):
+    runs.task("baseline", 89.0)
+    runs.task("ours", 90.0, elmo="en")
+    assert [run.elmo for run in read_runs(runs.folder)] == ["", "en"]
+    (runs.folder / "report.toml").write_text('names = { fff = "en, first weights", ab = "other" }')
+    assert [run.elmo for run in read_runs(runs.folder)] == ["", "en, first weights"]
