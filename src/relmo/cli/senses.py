@@ -59,7 +59,7 @@ def senses(
         check_rows_output(output)
     with working("loading PyTorch"):
         from relmo.elmo import Elmo
-        from relmo.lab.senses.senses import FEW_PLACES, FIELDS, find_senses
+        from relmo.senses.senses import FEW_PLACES, FIELDS, find_senses
 
     with if_interrupted(NOTHING_WRITTEN):
         with working(f"loading {model}"):
@@ -135,8 +135,8 @@ def change(
         check_rows_output(output)
     with working("loading PyTorch"):
         from relmo.elmo import Elmo
-        from relmo.lab.senses.change import FIELDS, find_changes
-        from relmo.lab.senses.picture import check_picture, draw_change
+        from relmo.senses.change import FIELDS, find_changes
+        from relmo.senses.picture import check_picture, draw_change
 
     if picture is not None:
         check_picture(picture)

@@ -5,8 +5,8 @@ import pytest
 
 from relmo import Elmo
 from relmo.errors import TextWarning
-from relmo.lab.senses import places
-from relmo.lab.senses.places import (
+from relmo.senses import places
+from relmo.senses.places import (
     Corpus,
     Placed,
     Whitening,

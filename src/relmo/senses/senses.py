@@ -13,7 +13,6 @@ Shapes: N places, K senses, P width of one direction.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,11 +21,18 @@ from rich.table import Table
 from rich.text import Text
 
 from relmo.elmo import Elmo
-from relmo.errors import TextError
-from relmo.lab.senses.clusters import Labels, cluster
-from relmo.lab.senses.places import Corpus, States, Whitening, expected_elsewhere, read_states
 from relmo.progress import working
 from relmo.runtime.pooling import normalize
+from relmo.senses.clusters import Labels, cluster
+from relmo.senses.places import (
+    Corpus,
+    Source,
+    States,
+    TooFewPlaces,
+    Whitening,
+    expected_elsewhere,
+    read_states,
+)
 from relmo.text.places import Place
 from relmo.types import Vectors
 
@@ -68,6 +74,8 @@ class WordSenses(NamedTuple):
     """(N,) the number of each place's sense, from 0."""
     similarities: Vectors
     """(N,) cosine of each place to the center of its sense."""
+    vectors: Vectors
+    """(N, P) of the places, whitened, unit length."""
 
     def rows(self) -> Iterator[tuple[int, float, str, int, int]]:
         """FIELDS of each place, sense by sense, nearest to the center first; senses from 1."""
@@ -96,32 +104,35 @@ class WordSenses(NamedTuple):
 def find_senses(
     elmo: Elmo,
     word: str,
-    corpus: Sequence[Path | str],
+    corpus: Source,
     *,
     most: int = MOST_PLACES,
     threshold: float | None = None,
     examples: int = 3,
     substitutes: int = 8,
     seed: int = 0,
+    show: bool = True,
 ) -> WordSenses:
-    """The senses of a word in text files, or folders of them.
+    """The senses of a word in a text.
 
     Args:
         elmo: the model.
         word: in any case; the tokenizer may split it.
-        corpus: text to search.
+        corpus: text files or folders of them, or `Pasted(text)`.
         most: places used at most, an even sample of all.
         threshold: mean cosine below which clusters are different senses; by default THRESHOLD / √P.
         examples: shown per sense.
         substitutes: shown per sense.
         seed: of the samples.
+        show: progress on standard error.
     """
-    text = Corpus(elmo, corpus, seed)
+    text = Corpus(elmo, corpus, seed, show)
     places = text.places([word], most)
     if not places[word]:
-        raise TextError(f"{word!r} is not in {text.name}; check its form, or give more text")
-    states = read_states(elmo, places[word])
-    with working("comparing places"):
+        said = f"{word!r} is not in {text.name}; check its form, or give more text"
+        raise TooFewPlaces(said, [0])
+    states = read_states(elmo, places[word], show)
+    with working("comparing places", show=show):
         vectors = Whitening(expected_elsewhere(elmo, text.others))(states.expected)  # (N, P)
         labels = sense_labels(vectors, threshold)
     found = [each.place for each in places[word]]
@@ -132,7 +143,7 @@ def find_senses(
         rows = np.flatnonzero(labels == number)
         best = distinct([found[i] for i in rows[np.argsort(-near[rows], kind="stable")]], examples)
         senses.append(Sense(len(rows) / len(found), len(rows), own, best))
-    return WordSenses(word, senses, found, labels, near)
+    return WordSenses(word, senses, found, labels, near, vectors)
 
 
 def sense_labels(vectors: Vectors, threshold: float | None = None) -> Labels:

@@ -14,17 +14,18 @@ from __future__ import annotations
 
 import random
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from relmo.elmo import Elmo
+from relmo.errors import TextError
 from relmo.layers import expected_states
 from relmo.progress import progress, working
 from relmo.runtime.pooling import normalize
-from relmo.text.documents import find_files, read_documents
+from relmo.text.documents import find_files, read_documents, split_documents
 from relmo.text.places import Place, find_places
 from relmo.types import Vectors
 
@@ -39,6 +40,29 @@ COMMON_WORDS = 100
 """Most frequent words of these lines, whose places are left out."""
 RIDGE = 0.3
 """Of the mean variance, added to all: directions that vary little are not blown up."""
+
+
+class TooFewPlaces(TextError):
+    """A word occurs too rarely; `counts` says how often, in each corpus."""
+
+    def __init__(self, message: str, counts: Sequence[int]) -> None:
+        super().__init__(message)
+        self.counts = list(counts)
+
+
+class Pasted(NamedTuple):
+    """A text that is in no file."""
+
+    text: str
+
+    def documents(self) -> list[list[str]]:
+        """Its passages: between blank lines, or each line if there are none."""
+        found = list(split_documents(self.text.replace("\r\n", "\n").split("\n")))
+        return found if len(found) > 1 else [[line] for lines in found for line in lines]
+
+
+Source = Sequence[Path | str] | Pasted
+"""Text files or folders of them, or a text itself."""
 
 
 class Placed(NamedTuple):
@@ -67,11 +91,16 @@ class Reservoir:
 
 
 class Corpus:
-    """Text files, read line by line."""
+    """Text, read line by line."""
 
-    def __init__(self, elmo: Elmo, paths: Sequence[Path | str], seed: int = 0) -> None:
-        self.elmo, self.files, self.seed = elmo, find_files(paths), seed
-        self.name = ", ".join(map(str, paths))
+    def __init__(self, elmo: Elmo, source: Source, seed: int = 0, show: bool = True) -> None:
+        self.elmo, self.seed, self.show = elmo, seed, show
+        self._documents: Callable[[], Iterable[list[str]]]
+        if isinstance(source, Pasted):
+            self.name, self._documents = "the text", source.documents
+        else:
+            files, self.name = find_files(source), ", ".join(map(str, source))
+            self._documents = lambda: (each for path in files for each in read_documents(path))
         self.others: list[str] = []
         """An even sample of the lines, once they have been read."""
 
@@ -105,9 +134,8 @@ class Corpus:
         """Passage and words of the sentences in lines that contain one of the keys, or in all."""
         rng, lines, passage = random.Random(self.seed), 0, 0
         self.others = []
-        documents = (document for path in self.files for document in read_documents(path))
-        with working(f"lines of {self.name} read") as work:
-            for document in documents:
+        with working(f"lines of {self.name} read", show=self.show) as work:
+            for document in self._documents():
                 for number, line in enumerate(document):
                     passage += number % PASSAGE_LINES == 0
                     lines += 1
