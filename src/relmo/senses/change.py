@@ -39,6 +39,7 @@ from relmo.senses.places import (
     Source,
     States,
     TooFewPlaces,
+    Use,
     Whitening,
     align,
     expected_elsewhere,
@@ -133,7 +134,7 @@ def find_changes(
     permutations: int = 1000,
     threshold: float | None = None,
     seed: int = 0,
-    show: bool = True,
+    use: Use | None = None,
 ) -> Changes:
     """Measure how the use of words changes between two corpora, the most changed first (by PRT).
 
@@ -148,8 +149,9 @@ def find_changes(
         permutations: assignments drawn for the p-values.
         threshold: of `find_senses`.
         seed: of the samples and assignments.
-        show: progress on standard error.
+        use: of `find_senses`.
     """
+    show = use is None
     corpora = [Corpus(elmo, source, seed, show) for source in (before, after)]
     wanted = list(dict.fromkeys([*words, *shared_words(corpora, vocabulary)]))
     found = [corpus.places(wanted, most) for corpus in corpora]
@@ -164,8 +166,8 @@ def find_changes(
         )
     kept = [word for word in wanted if word not in set(rare)]
     placed: list[Placed] = [p for word in kept for places in found for p in places[word]]
-    states = read_states(elmo, placed, show)
-    others = [expected_elsewhere(elmo, corpus.others) for corpus in corpora]
+    states = read_states(elmo, placed, show, use)
+    others = [expected_elsewhere(elmo, corpus.others, use) for corpus in corpora]
     shifts = align(others) * aligned  # (2, P)
     of = [n for word in kept for n, places in enumerate(found) for _ in places[word]]  # (N,)
     whiten = Whitening(np.concatenate([v + shift for v, shift in zip(others, shifts, strict=True)]))
@@ -178,7 +180,8 @@ def find_changes(
         drawn = assignments(passages_of(placed[rows], sizes[0]), sizes[0], permutations, seed)
         measured = measure(vectors[rows], labels, drawn)
         senses = shares_of(labels, sizes[0])
-        for sense, best in zip(senses, best_substitutes(elmo, word, own, labels, 5), strict=True):
+        shown = best_substitutes(elmo, word, own, labels, 5, use)
+        for sense, best in zip(senses, shown, strict=True):
             sense["substitutes"] = best
         places = [each.place for each in placed[rows]]
         changes.append(

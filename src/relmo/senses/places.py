@@ -15,8 +15,9 @@ from __future__ import annotations
 import random
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,6 +26,7 @@ from relmo.errors import TextError
 from relmo.layers import expected_states
 from relmo.progress import progress, working
 from relmo.runtime.pooling import normalize
+from relmo.text.batches import in_windows
 from relmo.text.documents import find_files, read_documents, split_documents
 from relmo.text.places import Place, find_places
 from relmo.types import Vectors
@@ -40,6 +42,12 @@ COMMON_WORDS = 100
 """Most frequent words of these lines, whose places are left out."""
 RIDGE = 0.3
 """Of the mean variance, added to all: directions that vary little are not blown up."""
+
+
+Use = Callable[[Callable[[], Any], int], Any]
+"""Calls what needs the model, and says of how many tokens, where others use the model, too."""
+SLICE_TOKENS = 2048
+"""Of a call of `Use` at least: others have the model in between."""
 
 
 class TooFewPlaces(TextError):
@@ -164,14 +172,16 @@ class States(NamedTuple):
         return normalize(self.forward + self.backward)
 
 
-def read_states(elmo: Elmo, placed: Sequence[Placed], show: bool = True) -> States:
+def read_states(
+    elmo: Elmo, placed: Sequence[Placed], show: bool = True, use: Use | None = None
+) -> States:
     """States at each place; each sentence is read once."""
     rows: dict[Words, list[int]] = defaultdict(list)
     for row, each in enumerate(placed):
         rows[each.words].append(row)
     P = elmo.config.width // 2
     found = States(*(np.empty((len(placed), P), np.float32) for _ in range(2)))
-    read = progress(_read(elmo, map(list, rows)), len(rows), "sentences read", show)
+    read = progress(_read(elmo, map(list, rows), use), len(rows), "sentences read", show)
     for own, states in zip(rows.values(), read, strict=True):  # states (T, 2P)
         for row in own:
             place = placed[row].place
@@ -198,7 +208,7 @@ class Whitening:
         return normalize(np.asarray((expected - self.mean) @ self.axes, np.float32))
 
 
-def expected_elsewhere(elmo: Elmo, lines: Iterable[str]) -> Vectors:
+def expected_elsewhere(elmo: Elmo, lines: Iterable[str], use: Use | None = None) -> Vectors:
     """What is expected (N, P) where words of the lines stand, without their most frequent ones."""
     sentences = elmo.sentences(lines)
     counts = Counter(word.casefold() for words in sentences for word in words)
@@ -211,7 +221,7 @@ def expected_elsewhere(elmo: Elmo, lines: Iterable[str]) -> Vectors:
     P = elmo.config.width // 2
     found = [
         states[own, :P] + states[own, P:]
-        for own, states in zip(places, _read(elmo, sentences), strict=True)
+        for own, states in zip(places, _read(elmo, sentences, use), strict=True)
     ]
     return normalize(np.concatenate(found))
 
@@ -230,7 +240,17 @@ def align(corpora: Sequence[Vectors]) -> Vectors:
     return shifts
 
 
-def _read(elmo: Elmo, sentences: Iterable[list[str]]) -> Iterator[Vectors]:
+def _read(elmo: Elmo, sentences: Iterable[list[str]], use: Use | None) -> Iterator[Vectors]:
     """Expected states (T, 2P) of each; warns of a script that the model does not know."""
     words = sentences if elmo.lexicon is None else elmo.lexicon.watch(sentences)
-    return elmo.runtime.stream(words, expected_states)
+    if use is None:
+        return elmo.runtime.stream(words, expected_states)
+    return (
+        states
+        for part in in_windows(words, len, SLICE_TOKENS)
+        for states in use(partial(_read_part, elmo, part), sum(map(len, part)))
+    )
+
+
+def _read_part(elmo: Elmo, sentences: Sequence[list[str]]) -> list[Vectors]:
+    return list(elmo.runtime.stream(sentences, expected_states))

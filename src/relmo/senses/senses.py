@@ -29,6 +29,7 @@ from relmo.senses.places import (
     Source,
     States,
     TooFewPlaces,
+    Use,
     Whitening,
     expected_elsewhere,
     read_states,
@@ -41,6 +42,8 @@ THRESHOLD = 0.68
 MOST_PLACES = 1000
 FEW_PLACES = 20
 """Fewer places than these say little about the number of senses."""
+SOFTMAX_TOKENS = 64
+"""A softmax takes about as long as reading this many tokens."""
 FIELDS = ("sense", "similarity", "text", "start", "end")
 """Columns of a file of places."""
 
@@ -77,6 +80,15 @@ class WordSenses(NamedTuple):
     vectors: Vectors
     """(N, P) of the places, whitened, unit length."""
 
+    @property
+    def remark(self) -> str | None:
+        """What to keep in mind."""
+        count = len(self.places)
+        if count >= FEW_PLACES:
+            return None
+        which = "1 place says" if count == 1 else f"{count} places say"
+        return f"{which} little about the number of senses; give more text"
+
     def rows(self) -> Iterator[tuple[int, float, str, int, int]]:
         """FIELDS of each place, sense by sense, nearest to the center first; senses from 1."""
         for i in np.lexsort((-self.similarities, self.labels)).tolist():
@@ -111,7 +123,7 @@ def find_senses(
     examples: int = 3,
     substitutes: int = 8,
     seed: int = 0,
-    show: bool = True,
+    use: Use | None = None,
 ) -> WordSenses:
     """The senses of a word in a text.
 
@@ -124,20 +136,21 @@ def find_senses(
         examples: shown per sense.
         substitutes: shown per sense.
         seed: of the samples.
-        show: progress on standard error.
+        use: how to use the model where others do, silently; by default it is used at will.
     """
+    show = use is None
     text = Corpus(elmo, corpus, seed, show)
     places = text.places([word], most)
     if not places[word]:
         said = f"{word!r} is not in {text.name}; check its form, or give more text"
         raise TooFewPlaces(said, [0])
-    states = read_states(elmo, places[word], show)
+    states = read_states(elmo, places[word], show, use)
     with working("comparing places", show=show):
-        vectors = Whitening(expected_elsewhere(elmo, text.others))(states.expected)  # (N, P)
+        vectors = Whitening(expected_elsewhere(elmo, text.others, use))(states.expected)  # (N, P)
         labels = sense_labels(vectors, threshold)
     found = [each.place for each in places[word]]
     near = similarity_to_center(vectors, labels)
-    words = best_substitutes(elmo, word, states, labels, substitutes)
+    words = best_substitutes(elmo, word, states, labels, substitutes, use)
     senses = []
     for number, own in enumerate(words):
         rows = np.flatnonzero(labels == number)
@@ -165,17 +178,19 @@ def distinct(places: Sequence[Place], count: int) -> list[Place]:
 
 
 def best_substitutes(
-    elmo: Elmo, word: str, states: States, labels: Labels, count: int
+    elmo: Elmo, word: str, states: States, labels: Labels, count: int, use: Use | None = None
 ) -> list[list[str]]:
     """Words that fit the places of each cluster best, other than the word; none without softmax."""
     clusters = range(labels.max() + 1)
     if not elmo.has_lm or not count:
         return [[] for _ in clusters]
-    forward, backward = (
-        torch.from_numpy(np.stack([side[labels == k].mean(0) for k in clusters])).to(elmo.device)
-        for side in states
-    )
-    best = elmo.lm.best_words(forward, backward, 5 * count + 20)
+    means = [np.stack([side[labels == k].mean(0) for k in clusters]) for side in states]
+
+    def find() -> list[list[tuple[str, float]]]:
+        forward, backward = (torch.from_numpy(mean).to(elmo.device) for mean in means)
+        return elmo.lm.best_words(forward, backward, 5 * count + 20)
+
+    best = find() if use is None else use(find, SOFTMAX_TOKENS * len(clusters))
     kept = []
     for own in best:
         words = {w.casefold(): w for w, _ in reversed(own) if any(c.isalnum() for c in w)}
