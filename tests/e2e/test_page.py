@@ -352,6 +352,12 @@ def test_few_places_are_said_in_words_and_none_clears_the_picture(visit):
     page.wait_for_selector("#senses-note:has-text('2 places say little')")
     assert page.locator("#senses circle").count() == 2
     assert page.locator("#senses b").count() == 0  # markup stays text
+    page.fill("#senses-text", "We play cards .\n" * 1300)  # long: only on request
+    page.wait_for_selector("#senses circle", state="detached")
+    page.click("#senses-form button")
+    page.wait_for_selector("#senses circle")
+    page.fill("#senses-text", "We play cards .")
+    page.wait_for_selector("#senses-note:has-text('1 place says little')")
     page.fill("#senses-word", "nowhere")
     page.wait_for_selector("#senses-problem:has-text('no sentence contains this word')")
     assert page.locator("#senses *").count() == 0

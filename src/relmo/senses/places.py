@@ -42,12 +42,10 @@ COMMON_WORDS = 100
 """Most frequent words of these lines, whose places are left out."""
 RIDGE = 0.3
 """Of the mean variance, added to all: directions that vary little are not blown up."""
-
-
-Use = Callable[[Callable[[], Any], int], Any]
-"""Calls what needs the model, and says of how many tokens, where others use the model, too."""
 SLICE_TOKENS = 2048
-"""Of a call of `Use` at least: others have the model in between."""
+"""Tokens read at once where others use the model, too: it is theirs in between."""
+Use = Callable[[Callable[[], Any], int], Any]
+"""Runs a function that needs the model, and takes as long as reading so many tokens."""
 
 
 class TooFewPlaces(TextError):

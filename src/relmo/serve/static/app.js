@@ -29,6 +29,7 @@ const MAP_SENTENCES = [
 const SENTENCE = "She put the letter into a drawer and locked it with a banana .";
 
 const WAIT = 300; // milliseconds after the last key
+const TYPED = 20_000; // characters of texts in which senses are found while one types
 const state = { pair: null, chosen: null, about: null };
 
 function settings() {
@@ -182,6 +183,14 @@ function useStudy() {
   for (const [name, value] of Object.entries(values)) find(`senses-${name}`).value = value;
 }
 
+// Senses follow the fields while the texts are short; of longer ones the button finds them.
+function typeSenses() {
+  const size = ["text", "before", "after"].reduce((sum, name) => sum + find(`senses-${name}`).value.length, 0);
+  if (size <= TYPED) return read.senses();
+  turns.senses = (turns.senses ?? 0) + 1;
+  clear.senses();
+}
+
 function chooseTexts() {
   find("senses-one").hidden = wantsTwo();
   find("senses-two").hidden = !wantsTwo();
@@ -211,7 +220,7 @@ async function start() {
   find("map-form").addEventListener("submit", read.map);
   useStudy();
   find("surprisal-sentence").value = SENTENCE;
-  onChange(["senses-word", "senses-text", "senses-before", "senses-after"], read.senses);
+  onChange(["senses-word", "senses-text", "senses-before", "senses-after"], typeSenses);
   onChange(["surprisal-sentence"], read.surprisal);
   find("senses-example").addEventListener("change", () => { useStudy(); return read.senses(); });
   for (const radio of document.querySelectorAll("input[name=texts]")) {
