@@ -26,9 +26,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from relmo import Elmo
-from relmo.lab.senses.change import MEASURES, Assignments, assignments, measure, passages_of
-from relmo.lab.senses.clusters import cluster
-from relmo.lab.senses.places import (
+from relmo.progress import progress
+from relmo.runtime.pooling import normalize
+from relmo.senses.change import MEASURES, Assignments, assignments, measure, passages_of
+from relmo.senses.clusters import cluster
+from relmo.senses.places import (
     Corpus,
     Placed,
     Whitening,
@@ -36,9 +38,7 @@ from relmo.lab.senses.places import (
     expected_elsewhere,
     read_states,
 )
-from relmo.lab.senses.senses import THRESHOLD
-from relmo.progress import progress
-from relmo.runtime.pooling import normalize
+from relmo.senses.senses import THRESHOLD
 from relmo.text.places import Place
 from relmo.types import Vectors
 

@@ -27,14 +27,14 @@ from numpy.typing import NDArray
 
 from relmo import Elmo
 from relmo.lab.probes.wsd import read_senses
-from relmo.lab.senses.places import (
+from relmo.senses.places import (
     OTHER_LINES,
     Placed,
     Whitening,
     expected_elsewhere,
     read_states,
 )
-from relmo.lab.senses.senses import sense_labels
+from relmo.senses.senses import sense_labels
 from relmo.text.places import Place
 from relmo.types import Vectors
 

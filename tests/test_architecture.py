@@ -15,7 +15,7 @@ FLOORS = (
     {"weights", "lm"},
     {"elmo"},
     {"elmo_layer", "train"},
-    {"tasks", "search", "batch"},
+    {"tasks", "search", "senses", "batch"},
     {"serve", "compat", "lab"},
     {"cli"},
 )

@@ -221,7 +221,8 @@ CONTRASTS = """
       .map((value) => value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4);
     return 0.2126 * rgb[0] + 0.7152 * rgb[1] + 0.0722 * rgb[2];
   };
-  return [...document.querySelectorAll("#heat tbody td, #story tbody td")].map((cell) => {
+  const shaded = document.querySelectorAll("#heat tbody td, #story tbody td, #surprisal li");
+  return [...shaded].map((cell) => {
     const style = getComputedStyle(cell);
     const [a, b] = [luminance(style.color), luminance(style.backgroundColor)].sort((x, y) => y - x);
     return (a + 0.05) / (b + 0.05);
@@ -232,6 +233,7 @@ CONTRASTS = """
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_numbers_stand_out_from_their_colors(visit, scheme):
     page = visit.page(scheme=scheme)
+    page.wait_for_selector("#surprisal li")
     found = page.evaluate(CONTRASTS)
     page.focus("#layer")
     page.keyboard.press("Home")
@@ -300,7 +302,109 @@ def test_nothing_sticks_out(visit, width, scheme):
     page.check("input[value=mix]")
     page.click("#heat tbody button >> nth=6")
     page.wait_for_selector("#word > div:nth-child(2) li")
+    page.wait_for_selector("#surprisal li")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.check("input[value=two]")
+    page.wait_for_selector("#senses .measures")
+    page.click("#senses summary")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_senses_of_the_example_are_a_noun_and_a_verb(visit):
+    page = visit.page()
+    page.wait_for_selector("#senses circle")
+    assert "at 34 places" in page.inner_text("#senses > p")
+    assert page.locator("#senses circle").count() == 34
+    senses = page.locator("#senses .found .list > li").all_inner_texts()
+    assert f"{len(senses)} senses" in page.inner_text("#senses > p")
+    assert "film" in senses[0]
+    assert "played" in senses[1]
+    shares = [int(re.search(r"(\d+)%", sense)[1]) for sense in senses]
+    assert abs(sum(shares) - 100) <= len(shares)
+    assert set(page.locator("#senses .found mark").all_inner_texts()) == {"play"}
+    assert page.is_hidden("#senses .all")
+    page.focus("#senses summary")
+    page.keyboard.press("Enter")
+    assert page.locator("#senses .all li").count() == 34
+
+
+def test_change_is_measured_between_two_texts(visit):
+    page = visit.page()
+    page.wait_for_selector("#senses circle")
+    page.focus("input[value=one]")
+    page.keyboard.press("ArrowRight")
+    page.wait_for_selector("#senses .measures")
+    assert page.is_hidden("#senses-text")
+    assert "17 places before and 17 places after" in page.inner_text("#senses > p")
+    rows = page.locator(".measures tbody tr").all_inner_texts()
+    assert [row[:3] for row in rows] == ["APD", "PRT", "JSD"]
+    assert all("0.001" in row for row in rows)
+    clouds = page.locator("#senses svg")
+    assert [clouds.nth(i).locator("circle").count() for i in (0, 1)] == [17, 17]
+    page.select_option("#senses-example", "1")
+    page.wait_for_selector("#senses > p:has-text('“plant” at 20 places')")
+
+
+def test_few_places_are_said_in_words_and_none_clears_the_picture(visit):
+    page = visit.page()
+    page.wait_for_selector("#senses circle")
+    page.fill("#senses-text", "We play cards .\n<b>They</b> play chess .")
+    page.wait_for_selector("#senses-note:has-text('2 places say little')")
+    assert page.locator("#senses circle").count() == 2
+    assert page.locator("#senses b").count() == 0  # markup stays text
+    page.fill("#senses-text", "We play cards .\n" * 1300)  # long: only on request
+    page.wait_for_selector("#senses circle", state="detached")
+    page.click("#senses-form button")
+    page.wait_for_selector("#senses circle")
+    page.fill("#senses-text", "We play cards .")
+    page.wait_for_selector("#senses-note:has-text('1 place says little')")
+    page.fill("#senses-word", "nowhere")
+    page.wait_for_selector("#senses-problem:has-text('no sentence contains this word')")
+    assert page.locator("#senses *").count() == 0
+    assert page.is_hidden("#senses-note")
+    page.fill("#senses-word", "")
+    page.wait_for_selector("#senses-problem:has-text('Enter a word and a text')")
+    page.check("input[value=two]")
+    page.fill("#senses-word", "play")
+    page.fill("#senses-after", "They play .")
+    page.wait_for_selector("#senses-problem:has-text('17 and 1 times; at least 5 places')")
+    visit.complaints[:] = [c for c in visit.complaints if "422" not in c]  # the browser's own
+
+
+def bits(page) -> dict[str, float]:
+    """What stands under each word."""
+    shown = (text.split("\n") for text in page.locator("#surprisal li").all_inner_texts())
+    return {word: float(number) for word, number in shown}
+
+
+def test_unexpected_words_are_shaded_by_their_bits(visit):
+    page = visit.page()
+    page.wait_for_selector("#surprisal li")
+    before = bits(page)
+    assert max(before, key=before.get) == "banana"
+    assert "bits" in page.inner_text("#surprisal p")
+    page.select_option("#surprisal-side", "surprisal_both")
+    assert bits(page) != before
+    title = page.get_attribute("#surprisal li:has-text('banana')", "title")
+    assert f"before {before['banana']}, after" in title
+    page.fill("#surprisal-sentence", "")
+    page.wait_for_selector("#surprisal-problem:has-text('Write a sentence')")
+    assert page.locator("#surprisal *").count() == 0
+
+
+def test_without_a_softmax_surprisal_is_said_to_be_missing(visit):
+    page = visit.page()
+
+    def bare(route):
+        found = {**route.fetch().json(), "has_substitutes": False}
+        route.fulfill(json=found)
+
+    page.route("**/ready", bare)
+    page.reload()
+    page.wait_for_selector("#surprisal:has-text('this model has no softmax')")
+    assert page.is_hidden("#surprisal-sentence")
+    page.wait_for_selector("#senses circle")
+    assert page.locator("#surprisal li").count() == 0
 
 
 def test_the_served_index_is_searched(visit):

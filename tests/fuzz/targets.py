@@ -293,6 +293,9 @@ BODIES: dict[str, list[Any]] = {
     "/substitutes": [{"sentence": ["a", "bank"], "position": 1, "k": 3}],
     "/search": [{"query": "bank", "k": 2, "where": {"year": {">=": 1950}}, "documents": True}],
     "/word_map": [{"sentences": ["the bank", "a bank"], "word": "bank"}],
+    "/surprisal": [{"sentence": ["the", "bank"]}, {"sentence": "a b"}],
+    "/senses": [{"text": "the bank\nA bank .", "word": "bank"}],
+    "/change": [{"before": "a a a a a", "after": "a a\n\na a a", "word": "a", "align": True}],
 }
 
 

@@ -5,7 +5,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from relmo.lab.senses.places import Placed
+from relmo.senses.places import Placed
 from relmo.text.places import Place
 from scripts.measure_change import auc, choose_pairs, disguise, mix, parts_of_speech
 from scripts.measure_senses import scores

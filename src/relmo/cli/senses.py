@@ -59,7 +59,7 @@ def senses(
         check_rows_output(output)
     with working("loading PyTorch"):
         from relmo.elmo import Elmo
-        from relmo.lab.senses.senses import FEW_PLACES, FIELDS, find_senses
+        from relmo.senses.senses import FIELDS, find_senses
 
     with if_interrupted(NOTHING_WRITTEN):
         with working(f"loading {model}"):
@@ -69,8 +69,8 @@ def senses(
             write_rows(output, FIELDS, found.rows())
     if not elmo.has_lm:
         note("this model has no softmax: senses are shown without substitutes")
-    if len(found.places) < FEW_PLACES:
-        note(f"{len(found.places)} places say little about the number of senses; give more text")
+    if found.remark is not None:
+        note(found.remark)
     if as_json:
         say(found.to_dict(), as_json=True)
     else:
@@ -135,8 +135,8 @@ def change(
         check_rows_output(output)
     with working("loading PyTorch"):
         from relmo.elmo import Elmo
-        from relmo.lab.senses.change import FIELDS, find_changes
-        from relmo.lab.senses.picture import check_picture, draw_change
+        from relmo.senses.change import FIELDS, find_changes
+        from relmo.senses.picture import check_picture, draw_change
 
     if picture is not None:
         check_picture(picture)

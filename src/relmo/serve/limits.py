@@ -51,6 +51,12 @@ class Limits(Settings):
     """Words per sentence, which are held in memory together; 422 above."""
     values: Count = 16 * 2**20
     """Numbers in one response of /embed_tokens; 422 above."""
+    sense_tokens: Count = 16_384
+    """Words of the texts in which senses are found; 422 above."""
+    sense_requests: Count = 4
+    """Requests for senses or change at once, of which one is worked on; 429 above."""
+    scored_tokens: Count = 256
+    """Words of a sentence whose surprisal is found; 422 above."""
     results: Count = 1000
     """Largest k for search hits and substitutes; 422 above."""
     search_seconds: Count = 30

@@ -6,7 +6,7 @@ import asyncio
 import base64
 import io
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,9 @@ from relmo.layers import (
     layer_labels,
 )
 from relmo.search import Hit
+from relmo.senses.change import MEASURES, WordChange
+from relmo.senses.picture import principal_axes
+from relmo.senses.senses import WordSenses
 from relmo.serve import schemas
 from relmo.serve.access import RESERVATION
 from relmo.serve.errors import ApiError, invalid
@@ -34,6 +37,7 @@ from relmo.serve.monitoring import Metrics
 from relmo.serve.schemas import JSON, json_response
 from relmo.serve.service import Service, TokenizedSentence
 from relmo.serve.word_map import map_words
+from relmo.text.places import Place
 from relmo.types import Vectors
 
 NPY = "application/x-npy"
@@ -103,7 +107,7 @@ def openai_routes(service: Service) -> APIRouter:
 
 
 def relmo_routes(service: Service) -> APIRouter:
-    """Vectors of tokens, substitutes and search."""
+    """Vectors of tokens, substitutes, surprisal, senses and search."""
     router = APIRouter(tags=["relmo"], responses=ERRORS)
 
     @router.post("/embed_tokens", response_model=schemas.TokenVectors, responses={200: NPY_ANSWER})
@@ -141,6 +145,59 @@ def relmo_routes(service: Service) -> APIRouter:
         return json_response(
             {"tokens": sentence.words, "position": body.position, "substitutes": scored}
         )
+
+    @router.post("/surprisal", response_model=schemas.Surprisal)
+    async def surprisal(body: schemas.SurprisalBody, request: Request) -> Response:
+        """Return how unexpected each word of a sentence is, in bits."""
+        (sentence,) = await service.tokenize([body.sentence])
+        _log_size(request, [sentence])
+        fields = schemas.WordBits.model_fields
+        words = [{name: getattr(row, name) for name in fields}
+                 for row in await service.surprisal(sentence.words)]  # fmt: skip
+        return json_response({"words": words, **service.note_on([sentence])})
+
+    @router.post("/senses", response_model=schemas.Senses)
+    async def senses(body: schemas.SensesBody, request: Request) -> Response:
+        """Return the senses of a word in a text: their shares, substitutes, examples and places."""
+        note = await read_texts(request, body.word, {"text": body.text})
+        found = await service.senses(body)
+        notes = [each for each in (found.remark, note.get("note")) if each]
+        answer = {
+            "word": found.word,
+            "places": len(found.places),
+            "senses": [
+                {**sense._asdict(), "examples": [_excerpt(place) for place in sense.examples]}
+                for sense in found.senses
+            ],
+            "points": await asyncio.to_thread(_points, found),
+            **({"note": "; ".join(notes)} if notes else {}),
+        }
+        return json_response(answer)
+
+    @router.post("/change", response_model=schemas.Change)
+    async def change(body: schemas.ChangeBody, request: Request) -> Response:
+        """Return how the use of a word differs between two texts, with permutation tests."""
+        texts = {"before": body.before, "after": body.after}
+        note = await read_texts(request, body.word, texts)
+        found = await service.change(body)
+        points = await asyncio.to_thread(_points, found)
+        answer = {
+            **{name: getattr(found, name) for name in ("word", "before", "after", "senses")},
+            **{name: getattr(found, name)._asdict() for name in MEASURES},
+            "points": [
+                {**point, "text": "before" if number < found.before else "after"}
+                for number, point in enumerate(points)
+            ],
+            **note,
+        }
+        return json_response(answer)
+
+    async def read_texts(request: Request, word: str, texts: Mapping[str, str]) -> dict[str, str]:
+        """Check texts, log and reserve what they take; a note on their script."""
+        sentences = await service.split_texts(word, texts)
+        num_words = _log_size(request, sentences)
+        request.scope[RESERVATION].add(num_words * service.width * BYTES_PER_VALUE)
+        return service.note_on(sentences)
 
     @router.post("/search", response_model=schemas.SearchHits)
     async def search(body: schemas.SearchBody, request: Request) -> Response:
@@ -309,6 +366,17 @@ def _characters(hit: Hit) -> int:
     """Characters of a hit, about."""
     meta = sum(len(key) + len(str(value)) for key, value in hit.meta.items())
     return len(hit.document) + len(hit.source) + len(hit.text) + meta
+
+
+def _excerpt(place: Place) -> dict[str, str]:
+    return dict(zip(("left", "word", "right"), place.parts(), strict=True))
+
+
+def _points(found: WordSenses | WordChange) -> list[dict[str, Any]]:
+    """Each place on the two main axes, and its sense."""
+    points = principal_axes(found.vectors).tolist()
+    rows = zip(found.places, points, found.labels.tolist(), strict=True)
+    return [{**_excerpt(place), "x": x, "y": y, "sense": sense} for place, (x, y), sense in rows]
 
 
 def _hits(query: str, hits: Sequence[Hit]) -> Response:

@@ -45,12 +45,15 @@ def json_response(
 _SPACES = r"\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"  # str.isspace
 TEXT = {"type": "string", "pattern": f"[^{_SPACES}]", "x-maxLength": "characters"}
 WORD = {"type": "string", "pattern": f"^[^{_SPACES}]*$"}
-SENTENCE = {
-    "anyOf": [
-        {"type": "string", "x-maxLength": "characters"},
-        {"type": "array", "items": WORD, "x-maxItems": "sentence_tokens"},
-    ]
-}
+SENTENCE, SCORED = (
+    {
+        "anyOf": [
+            {"type": "string", "x-maxLength": "characters"},
+            {"type": "array", "items": WORD, "x-maxItems": limit},
+        ]
+    }
+    for limit in ("sentence_tokens", "scored_tokens")
+)
 SENTENCES = {"type": "array", "items": SENTENCE, "minItems": 1, "x-maxItems": "texts"}
 LAYER = {"type": "integer", "minimum": 0, "x-maximum": "top_layer"}
 
@@ -158,6 +161,7 @@ TEXTS = {"anyOf": [TEXT, {"type": "array", "items": TEXT, "minItems": 1, "x-maxI
 
 Texts = Annotated[str | list[str], BeforeValidator(_check_input), WithJsonSchema(TEXTS)]
 Sentence = Annotated[str | list[str], BeforeValidator(_check_strings), WithJsonSchema(SENTENCE)]
+ScoredSentence = Annotated[str | list[str], BeforeValidator(_check_strings), WithJsonSchema(SCORED)]
 Sentences = Annotated[
     list[str | list[str]], BeforeValidator(_check_sentences), WithJsonSchema(SENTENCES)
 ]
@@ -356,6 +360,118 @@ class Substitutes(BaseModel):
     tokens: list[str]
     position: int
     substitutes: list[Substitute]
+
+
+class SurprisalBody(Body):
+    """POST /surprisal."""
+
+    sentence: ScoredSentence = Field(
+        description="A string is split by the model's tokenizer, as one sentence."
+    )
+
+
+class WordBits(BaseModel):
+    """How unexpected a word is, in bits: by what stands before it, after it, and by both."""
+
+    token: str
+    surprisal: float
+    surprisal_backward: float
+    surprisal_both: float
+    entropy: float
+    known: bool
+
+
+class Surprisal(BaseModel):
+    """The words of a sentence in order, as `relmo surprisal` has them."""
+
+    words: list[WordBits]
+    note: str | None = NOTE
+
+
+class SensesBody(Body):
+    """POST /senses."""
+
+    word: Text = Field(description="In any case; the tokenizer may split it.")
+    text: Text = Field(description="Any number of sentences; a line ends one.")
+
+
+class Excerpt(BaseModel):
+    """A place of the word: what stands before it, the word, and what stands after it."""
+
+    left: str
+    word: str
+    right: str
+
+
+class SensePoint(Excerpt):
+    """A place of the word on the two main axes of all, and the number of its sense, from 0."""
+
+    x: float
+    y: float
+    sense: int
+
+
+class SenseInText(BaseModel):
+    """A sense: its share of the places, the words that fit these best, the best examples."""
+
+    share: float
+    places: int
+    substitutes: list[str]
+    examples: list[Excerpt]
+
+
+class Senses(BaseModel):
+    """The senses of a word in a text, the most frequent first."""
+
+    word: str
+    places: int
+    senses: list[SenseInText]
+    points: list[SensePoint]
+    note: str | None = Field(None, description="What to keep in mind: few places, unknown script.")
+
+
+class ChangeBody(Body):
+    """POST /change."""
+
+    word: Text = Field(description="In any case; the tokenizer may split it.")
+    before: Text = Field(description="A text; blank lines, or else lines, part its passages.")
+    after: Text = Field(description="The other text.")
+    align: bool = Field(False, description="Take off what differs everywhere between the two.")
+
+
+class MeasuredChange(BaseModel):
+    """A measure of change and the p-value of its permutation test."""
+
+    value: float
+    p: float
+
+
+class ChangedSense(BaseModel):
+    """A sense: its shares of the places in each text, and the words that fit best."""
+
+    before: float
+    after: float
+    substitutes: list[str]
+
+
+class ChangePoint(SensePoint):
+    """A place of the word in one of the texts."""
+
+    text: Literal["before", "after"]
+
+
+class Change(BaseModel):
+    """How a word's use differs between two texts."""
+
+    word: str
+    before: int
+    after: int
+    apd: MeasuredChange
+    prt: MeasuredChange
+    jsd: MeasuredChange
+    senses: list[ChangedSense]
+    points: list[ChangePoint]
+    note: str | None = NOTE
 
 
 class SearchBody(Body):

@@ -6,7 +6,8 @@ import asyncio
 import functools
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import groupby
 from typing import TypeVar
@@ -16,15 +17,19 @@ import numpy as np
 from relmo.elmo import Elmo
 from relmo.errors import ConfigError, TextWarning
 from relmo.layers import choose_layers
+from relmo.lm.surprisal import WordSurprisal
 from relmo.runtime.pooling import normalize, pool
 from relmo.search import Hit, SemanticIndex
 from relmo.search.index import HitsTooLong
 from relmo.search.store import SearchTimeout
-from relmo.serve.batcher import Batcher
+from relmo.senses.change import LEAST_PLACES, WordChange, find_changes
+from relmo.senses.places import Pasted, TooFewPlaces
+from relmo.senses.senses import WordSenses, find_senses
+from relmo.serve.batcher import Batcher, QueueFull
 from relmo.serve.errors import ApiError, invalid
-from relmo.serve.limits import Limits
+from relmo.serve.limits import RETRY_SECONDS, Limits
 from relmo.serve.monitoring import Metrics
-from relmo.serve.schemas import SearchBody, SubstitutesBody
+from relmo.serve.schemas import ChangeBody, SearchBody, SensesBody, SubstitutesBody
 from relmo.text.lexicon import WATCHED
 from relmo.text.sentences import split_sentences
 from relmo.types import Token, Vectors
@@ -38,12 +43,18 @@ CLOSE_SECONDS = 5.0
 """Time for a batch in progress to end, after all requests are answered or dropped."""
 EXTRA_COST = 64
 """A softmax takes about as long as this many tokens, and a search at least."""
+SCORE_COST = 10
+"""Surprisal of a word takes about as long as reading this many tokens."""
+MAX_PLACES = 500
+"""Of a word in a text whose senses are found; of more an even sample is used."""
 LIMIT_ERRORS = {
     "texts": ("too_many_texts", "texts in a request", "send several requests"),
     "characters": ("too_many_characters", "characters in a request", "send several requests"),
     "query_characters": ("query_too_long", "characters in a query", "shorten it"),
     "tokens": ("too_many_tokens", "words in a request", "send several requests"),
     "sentence_tokens": ("sentence_too_long", "words in a sentence", "split it"),
+    "sense_tokens": ("too_many_tokens", "words of text", "shorten it, or use relmo senses"),
+    "scored_tokens": ("sentence_too_long", "words in a sentence", "split it"),
     "values": ("answer_too_large", "numbers in a response", "send less text or ask for one layer"),
     "results": ("too_many_results", "results", "choose a smaller k"),
 }
@@ -73,6 +84,8 @@ class Service:
             metrics.count_batch,
         )
         self._tokenizing = asyncio.Lock()
+        self._studying = ThreadPoolExecutor(1, "relmo-senses")
+        self._studies = 0
         self._search_cost = float(EXTRA_COST)
         """Of a search, and of each condition of its filter, in tokens; from the searches so far."""
         metrics.watch_queue(lambda: self.batcher.tokens, lambda: self.batcher.requests)
@@ -133,6 +146,62 @@ class Service:
         except ConfigError as error:
             raise ApiError(404, str(error), code="no_softmax") from error
 
+    async def surprisal(self, words: Sequence[str]) -> list[WordSurprisal]:
+        """How unexpected each word of a sentence is."""
+        self.check_limit("scored_tokens", len(words), "sentence")
+        cost = SCORE_COST * len(words) + EXTRA_COST
+        try:
+            scored = self.batcher.call(lambda: self.elmo.lm.surprisal([words]), cost)
+            return (await asyncio.wrap_future(scored))[0]
+        except ConfigError as error:
+            raise ApiError(404, str(error), code="no_softmax") from error
+
+    async def senses(self, body: SensesBody) -> WordSenses:
+        """The senses of a word in a text, which `split_texts` has checked."""
+        word, text = body.word.strip(), Pasted(body.text)
+        find = functools.partial(find_senses, self.elmo, word, text, most=MAX_PLACES, use=self._use)
+        try:
+            return await self._study(find)
+        except TooFewPlaces as error:
+            said = "no sentence contains this word; spell it as in the text"
+            raise invalid(said, "word_not_found", "word") from error
+
+    async def change(self, body: ChangeBody) -> WordChange:
+        """How the use of a word differs between two texts, which `split_texts` has checked."""
+        texts = Pasted(body.before), Pasted(body.after)
+        word = body.word.strip()
+        find = functools.partial(
+            find_changes, self.elmo, [word], *texts, aligned=body.align, use=self._use
+        )
+        try:
+            return (await self._study(find)).changes[0]
+        except TooFewPlaces as error:
+            counts = " and ".join(map(str, error.counts))
+            said = f"the texts contain this word {counts} times; at least {LEAST_PLACES} places in "
+            said += "each are needed: spell it as in the texts, or give more text"
+            raise invalid(said, "too_few_places", "word") from error
+
+    async def split_texts(self, word: str, texts: Mapping[str, str]) -> list[TokenizedSentence]:
+        """The sentences of texts in which a word is to be found, checked against the limits."""
+
+        def split() -> list[TokenizedSentence]:
+            found: list[TokenizedSentence] = []
+            total = 0
+            for name, text in texts.items():
+                before = total
+                for line in text.split("\n"):
+                    for start, end in split_sentences(line):
+                        tokens = self._tokens(line[start:end], name)
+                        found.append(TokenizedSentence([token.text for token in tokens], tokens))
+                        total = self._check_words(total, found[-1].words, name)
+                        self.check_limit("sense_tokens", total, name)
+                if total == before:
+                    raise invalid("the text contains no words", "no_words", name)
+            return found
+
+        size = len(word) + sum(map(len, texts.values()))
+        return await self._in_background(split, size, next(iter(texts)))
+
     async def search(self, body: SearchBody) -> list[Hit]:
         """The passages of the served index that are nearest to the query."""
         index = self.index
@@ -176,12 +245,26 @@ class Service:
 
     def close(self) -> None:
         """Finish what was accepted and end the thread; a search that does not end is ended."""
+        self._studying.shutdown(wait=False, cancel_futures=True)
         if not self.batcher.close(CLOSE_SECONDS) and self.index is not None:
             self.index.store.interrupt()
         self.batcher.close(CLOSE_SECONDS)
 
     async def _call(self, call: Callable[[], Result], words: Sequence[str]) -> Result:
         return await asyncio.wrap_future(self.batcher.call(call, len(words) + EXTRA_COST))
+
+    async def _study(self, find: Callable[[], Result]) -> Result:
+        """Long work in a thread of its own, one at a time, which uses the model bit by bit."""
+        if self._studies >= self.limits.sense_requests:
+            raise QueueFull(RETRY_SECONDS)
+        self._studies += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._studying, find)
+        finally:
+            self._studies -= 1
+
+    def _use(self, work: Callable[[], Result], cost: int) -> Result:
+        return self.batcher.call(work, cost).result()
 
     def _split(self, texts: Sequence[str]) -> list[list[list[str]]]:
         """The words of each sentence of each text, checked against the limits."""

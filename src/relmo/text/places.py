@@ -28,14 +28,18 @@ class Place:
     end: int
     """Offsets of the word: `text[start:end]`."""
 
-    def __str__(self) -> str:
+    def parts(self) -> tuple[str, str, str]:
+        """What stands before the word, the word, and what stands after it, shortened."""
         before, after = self.text[: self.start], self.text[self.end :]
         if len(before) > SHOWN_CHARACTERS:
             before = "…" + before[-SHOWN_CHARACTERS:]
         if len(after) > SHOWN_CHARACTERS:
             after = after[:SHOWN_CHARACTERS] + "…"
-        shown = f"{before}[{self.text[self.start : self.end]}]{after}"
-        return " ".join(shown.split())
+        return before, self.text[self.start : self.end], after
+
+    def __str__(self) -> str:
+        before, word, after = self.parts()
+        return " ".join(f"{before}[{word}]{after}".split())
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -119,6 +119,9 @@ def test_errors_of_many_items_are_one_error(client):
         ("/embed_tokens", {"sentences": [["a" * 600_000]]}),
         ("/word_map", {"word": "a", "sentences": ["a " * 300_000]}),
         ("/substitutes", {"sentence": "!" * 600_000, "position": 0}),
+        ("/surprisal", {"sentence": "!" * 600_000}),
+        ("/senses", {"word": "a", "text": "a " * 300_000}),
+        ("/change", {"word": "a" * 500_000, "before": "a " * 7_000, "after": "a " * 7_000}),
     ],
 )
 def test_long_text_is_refused_before_it_is_tokenized(client, monkeypatch, path, body):

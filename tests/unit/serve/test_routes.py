@@ -11,7 +11,10 @@ from tests.support.serving import live
 
 pytest.importorskip("fastapi", reason="pip install 'relmo[serve]'")
 from relmo.search import Hit
+from relmo.senses.change import find_changes
+from relmo.senses.senses import find_senses
 from relmo.serve.access import Access
+from relmo.serve.limits import Limits
 
 JSON = {"content-type": "application/json"}
 TEXTS = ["The bank raised rates.", "We sat on the bank. It was late.", "naïve 東京 🙂"]
@@ -214,9 +217,10 @@ def test_a_place_outside_the_sentence_is_refused(make_client, speaking, body):
 
 
 def test_a_model_without_softmax_says_so(client):
-    answer = client.post("/substitutes", json={"sentence": "a b", "position": 0})
-    assert answer.status_code == 404
-    assert "softmax" in answer.json()["error"]["message"]
+    for path, more in (("/substitutes", {"position": 0}), ("/surprisal", {})):
+        answer = client.post(path, json={"sentence": "a b", **more})
+        assert answer.status_code == 404
+        assert "softmax" in answer.json()["error"]["message"]
     assert not client.get("/ready").json()["has_substitutes"]
 
 
@@ -246,3 +250,112 @@ def test_without_an_index_search_is_not_found(client):
     answer = client.post("/search", json={"query": "bank"})
     assert answer.status_code == 404
     assert "--index" in answer.json()["error"]["message"]
+
+
+def test_surprisal_is_that_of_the_language_models(make_client, speaking):
+    words = ["the", "bank", "raised", "rents"]
+    answer = make_client(speaking).post("/surprisal", json={"sentence": words})
+    assert answer.status_code == 200, answer.text
+    found = answer.json()["words"]
+    (wanted,) = speaking.lm.surprisal([words])
+    assert [each["token"] for each in found] == words
+    assert [each["known"] for each in found] == [True, True, True, False]
+    for name in ("surprisal", "surprisal_backward", "surprisal_both", "entropy"):
+        numbers = [getattr(row, name) for row in wanted]
+        np.testing.assert_allclose([each[name] for each in found], numbers, rtol=1e-6)
+
+
+def test_surprisal_of_no_words_is_empty_and_of_too_many_refused(make_client, speaking):
+    client = make_client(speaking, limits=Limits(scored_tokens=3))
+    assert client.post("/surprisal", json={"sentence": " "}).json() == {"words": []}
+    for sentence in ("a b c d", ["a"] * 4):
+        error = client.post("/surprisal", json={"sentence": sentence}).json()["error"]
+        assert error["message"] == "4 words in a sentence exceed the limit of 3; split it"
+
+
+BEFORE = [f"We sat on the {word} bank of a river ." for word in ("muddy", "wet", "steep", "green")]
+AFTER = [f"The {word} bank raised its rates ." for word in ("old", "new", "rich", "poor")]
+LINES = [f"{line[:-1]}{word} ." for line in (*BEFORE, *AFTER) for word in ("here", "there", "now")]
+
+
+def test_senses_are_those_of_the_command(make_client, speaking, tmp_path):
+    (tmp_path / "text.txt").write_text("\n".join(LINES))
+    wanted = find_senses(speaking, "bank", [tmp_path / "text.txt"])
+    answer = make_client(speaking).post("/senses", json={"word": " Bank", "text": "\n".join(LINES)})
+    assert answer.status_code == 200, answer.text
+    found = answer.json()
+    assert found["places"] == 24
+    assert "note" not in found
+    for sense, other in zip(found["senses"], wanted.senses, strict=True):
+        assert sense["share"] == pytest.approx(other.share)
+        assert (sense["places"], sense["substitutes"]) == (other.places, other.substitutes)
+        shown = ["{left}[{word}]{right}".format(**example) for example in sense["examples"]]
+        assert shown == [str(example) for example in other.examples]
+    assert [point["sense"] for point in found["points"]] == wanted.labels.tolist()
+    assert np.std([[point["x"], point["y"]] for point in found["points"]], axis=0).min() > 0
+
+
+def test_few_places_are_said_and_none_is_an_error(client):
+    found = client.post("/senses", json={"word": "bank", "text": "A bank.\r\nThe bank ."}).json()
+    assert (found["places"], len(found["senses"])) == (2, 1)
+    assert found["senses"][0]["substitutes"] == []  # without a softmax
+    assert found["note"] == "2 places say little about the number of senses; give more text"
+    answer = client.post("/senses", json={"word": "river", "text": "A bank."})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (422, "word_not_found")
+
+
+def test_change_is_that_of_the_command(make_client, speaking, tmp_path):
+    texts = {"before": LINES[:12] + LINES[-2:], "after": LINES[12:]}
+    for name, lines in texts.items():  # each line is a passage, as none is blank
+        (tmp_path / name).write_text("\n\n".join(lines))
+    paths = [[tmp_path / name] for name in texts]
+    (wanted,) = find_changes(speaking, ["bank"], *paths).changes
+    body = {"word": "bank", **{name: "\n".join(lines) for name, lines in texts.items()}}
+    answer = make_client(speaking).post("/change", json=body)
+    assert answer.status_code == 200, answer.text
+    found = answer.json()
+    assert (found["before"], found["after"], found["senses"]) == (14, 12, wanted.senses)
+    for name in ("apd", "prt", "jsd"):
+        measured = getattr(wanted, name)
+        assert found[name] == pytest.approx(measured._asdict(), abs=1e-6)
+    assert [point["text"] for point in found["points"]] == ["before"] * 14 + ["after"] * 12
+    same = make_client(speaking).post("/change", json={**body, "align": True}).json()
+    assert same["prt"] != found["prt"]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "code", "said"),
+    [
+        ("/senses", {"word": "bank", "text": " \n"}, "no_words", "contains no words"),
+        ("/senses", {"word": "a", "text": "a b c\nd e f"}, "too_many_tokens", "6 words of text"),
+        ("/change", {"word": "a", "before": "a", "after": " "}, "no_words", "contains no words"),
+        ("/change", {"word": "a", "before": "a a a", "after": "a a"}, "too_few_places",
+         "3 and 2 times; at least 5 places in each"),
+    ],
+)  # fmt: skip
+def test_texts_in_which_nothing_can_be_found_are_refused(make_client, path, body, code, said):
+    answer = make_client(limits=Limits(sense_tokens=5)).post(path, json=body)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (422, code)
+    assert said in answer.json()["error"]["message"]
+
+
+def test_others_are_served_while_senses_are_found(make_client, monkeypatch):
+    """One request for senses at a time, few wait, and the model is free in between."""
+    client = make_client(limits=Limits(sense_requests=1))
+    service, answers = client.app.state.service, []
+    monkeypatch.setattr("relmo.senses.places.SLICE_TOKENS", 20)
+    use, slices = service._use, []
+
+    def use_between(work, cost):
+        if not slices:
+            asked = [("/embed_tokens", {"sentences": ["a b"]}), ("/senses", body)]
+            answers.extend(client.post(path, json=each).status_code for path, each in asked)
+        slices.append(cost)
+        return use(work, cost)
+
+    monkeypatch.setattr(service, "_use", use_between)
+    body = {"word": "bank", "text": "\n".join(LINES)}
+    assert client.post("/senses", json=body).status_code == 200
+    assert answers == [200, 429]
+    assert len(slices) > 10
+    assert max(slices) < 40

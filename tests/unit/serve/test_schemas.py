@@ -12,9 +12,11 @@ from tests.support.serving import EXTRA, live
 pytest.importorskip("fastapi", reason=EXTRA)
 from relmo.serve.limits import Limits
 
-ROUTES = ["/v1/embeddings", "/embed_tokens", "/substitutes", "/search"]
+ROUTES = ["/v1/embeddings", "/embed_tokens", "/substitutes", "/surprisal", "/senses", "/change",
+          "/search"]  # fmt: skip
 FIELDS = ["input", "model", "encoding_format", "dimensions", "user", "sentences", "layers",
-          "sentence", "position", "k", "query", "where", "documents"]  # fmt: skip
+          "sentence", "position", "k", "query", "where", "documents", "word", "text", "before",
+          "after", "align"]  # fmt: skip
 ODD = [
     b"", b"null", b"[]", b"{}", b"{", b"[" * 5000, b'{"a":' * 5000, b"\xff\xfe", b"\x00",
     b'{"input": NaN}', b'{"input": 1e999}', b'{"position": ' + b"9" * 5000 + b"}",
@@ -96,16 +98,21 @@ def test_schemathesis_finds_no_server_error(make_app):
 
 # ── the schema and the server agree ─────────────────────────────────────────────────────────────
 
-SMALL = {"texts": 3, "characters": 40, "query_characters": 20, "sentence_tokens": 8, "results": 5}
+SMALL = {"texts": 3, "characters": 40, "query_characters": 20, "sentence_tokens": 8, "results": 5,
+         "scored_tokens": 8}  # fmt: skip
 GOOD = {
     "/v1/embeddings": {"input": "the bank"},
     "/embed_tokens": {"sentences": ["the bank"]},
     "/substitutes": {"sentence": "the bank", "position": 0},
+    "/surprisal": {"sentence": "the bank"},
+    "/senses": {"word": "bank", "text": "the bank"},
+    "/change": {"word": "a", "before": "a a a a a", "after": "b a a a a a"},
     "/search": {"query": "the bank"},
     "/word_map": {"word": "bank", "sentences": ["the bank"]},
 }
 JSON_TYPES = [None, True, 0, 1, 1.0, 2.5, -1, "", "a", "1", [], ["a"], {}, {"a": 1}]
-SENTENCE_VALUES = ["a b", " ", "a" * 40, "a" * 41, ["a b"], ["a", ""], ["a"] * 8, ["a"] * 9, [1]]
+SENTENCE_VALUES = ["a b", " ", "naïve café", "a" * 40, "a" * 41, ["a b"], ["a", ""], ["<S>", "é"],
+                   ["a"] * 8, ["a"] * 9, [1]]  # fmt: skip
 POOL = {
     "input": [" ", "\x1f\u2003", "\u200b", "a" * 41, ["a", "b"], ["a", ""], ["a", " "], ["a"] * 3,
               ["a"] * 4, [1], [["a"]]],
@@ -127,10 +134,15 @@ POOL = {
               {str(i): 1 for i in range(16)}, {str(i): 1 for i in range(17)}, {"é\\\t": 1}],
     "documents": [False, "false"],
     "word": [" ", "bank", "a" * 41],
+    "text": [" ", "\n", "bank", "Bank", "b", "the bank\r\n", "BANK bank", "a bank .\n\nb",
+             "a" * 40, "a" * 41],
+    "before": [" ", "a a a a a a", "b\n\na a a a a", "a" * 41],
+    "after": ["\x1f", "\u200b", "A a A a A a", "a" * 40],
+    "align": [False, "true"],
     "layer": [2, 2.0, 3],
     "unknown": [1],
 }  # fmt: skip
-MEANING = {"no_such_position", "word_not_found", "too_many_characters"}
+MEANING = {"no_such_position", "word_not_found", "too_few_places", "too_many_characters"}
 """What no schema can say: a position within the sentence, a word that occurs, text in all."""
 
 

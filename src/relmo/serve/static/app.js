@@ -3,9 +3,12 @@
 
 import { ApiError, ask, useKey } from "./api.js";
 import { find, make, showNote, showOverflow } from "./elements.js";
+import { STUDIES } from "./examples.js";
 import { drawHeat, describeWord } from "./heat.js";
 import { readMap } from "./map.js";
+import { readSenses, wantsTwo } from "./senses.js";
 import { drawStory } from "./story.js";
+import { drawSurprisal, readSurprisal } from "./surprisal.js";
 import { softmax } from "./vectors.js";
 
 const EXAMPLES = [
@@ -23,7 +26,10 @@ const MAP_SENTENCES = [
   "Trees grow along the south bank of the lake .", "The boat reached the north bank of the river .",
 ];
 
+const SENTENCE = "She put the letter into a drawer and locked it with a banana .";
+
 const WAIT = 300; // milliseconds after the last key
+const TYPED = 20_000; // characters of texts in which senses are found while one types
 const state = { pair: null, chosen: null, about: null };
 
 function settings() {
@@ -99,6 +105,8 @@ const clear = {
   },
   word: () => find("word").replaceChildren(),
   map: () => { find("map").replaceChildren(); showNote("map-note"); },
+  senses: () => { find("senses").replaceChildren(); showNote("senses-note"); },
+  surprisal: () => { find("surprisal").replaceChildren(); showNote("surprisal-note"); },
   search: () => find("hits").replaceChildren(),
 };
 const turns = {};
@@ -129,6 +137,8 @@ const read = {
   story: showErrors("story", drawStory),
   pair: showErrors("pair", readPair),
   map: showErrors("map", readMap),
+  senses: showErrors("senses", readSenses),
+  surprisal: showErrors("surprisal", readSurprisal),
   search: showErrors("search", search),
 };
 
@@ -145,7 +155,7 @@ function slider(name, id, low, high, value, attributes = {}) {
   return make("label", {}, `${name} `, input, make("output", { id }));
 }
 
-function build({ num_layers, model, has_index }) {
+function build({ num_layers, model, has_index, has_substitutes }) {
   find("model").textContent = model;
   find("layer").max = find("layer").value = String(num_layers - 1);
   const numbers = [...Array(num_layers).keys()];
@@ -157,17 +167,42 @@ function build({ num_layers, model, has_index }) {
     make("option", { value: "senses" }, "Sense vectors"),
     ...numbers.map((number) => make("option", { value: number }, `Layer ${number}`)));
   find("example").replaceChildren(...EXAMPLES.map((pair, number) => make("option", { value: number }, pair.join("  /  "))));
+  find("senses-example").replaceChildren(...STUDIES.map(({ name }, number) => make("option", { value: number }, name)));
   find("search-section").hidden = !has_index;
+  find("surprisal-controls").hidden = !has_substitutes;
+  if (!has_substitutes) find("surprisal").replaceChildren(make("p", { class: "hint" }, "Not available: this model has no softmax."));
 }
 
 function useExample() {
   [find("first").value, find("second").value] = EXAMPLES[Number(find("example").value)];
 }
 
+function useStudy() {
+  const { word, before, after } = STUDIES[Number(find("senses-example").value)];
+  const values = { word, text: `${before}\n${after}`, before, after };
+  for (const [name, value] of Object.entries(values)) find(`senses-${name}`).value = value;
+}
+
+// Senses follow the fields while the texts are short; of longer ones the button finds them.
+function typeSenses() {
+  const size = ["text", "before", "after"].reduce((sum, name) => sum + find(`senses-${name}`).value.length, 0);
+  if (size <= TYPED) return read.senses();
+  turns.senses = (turns.senses ?? 0) + 1;
+  clear.senses();
+}
+
+function chooseTexts() {
+  find("senses-one").hidden = wantsTwo();
+  find("senses-two").hidden = !wantsTwo();
+  document.querySelector("#senses-form button").textContent = wantsTwo() ? "Compare" : "Find senses";
+}
+
 async function readAll() {
   await read.story();
   await read.pair();
   await read.map();
+  await read.senses();
+  if (state.about.has_substitutes) await read.surprisal();
 }
 
 async function start() {
@@ -183,6 +218,16 @@ async function start() {
   for (const id of ["layer", "measure"]) find(id).addEventListener("input", draw);
   for (const radio of document.querySelectorAll("input[name=mode]")) radio.addEventListener("change", draw);
   find("map-form").addEventListener("submit", read.map);
+  useStudy();
+  find("surprisal-sentence").value = SENTENCE;
+  onChange(["senses-word", "senses-text", "senses-before", "senses-after"], typeSenses);
+  onChange(["surprisal-sentence"], read.surprisal);
+  find("senses-example").addEventListener("change", () => { useStudy(); return read.senses(); });
+  for (const radio of document.querySelectorAll("input[name=texts]")) {
+    radio.addEventListener("change", () => { chooseTexts(); return read.senses(); });
+  }
+  find("senses-form").addEventListener("submit", read.senses);
+  find("surprisal-side").addEventListener("change", drawSurprisal);
   find("search-form").addEventListener("submit", read.search);
   find("query").addEventListener("input", () => { if (!find("query").value) clear.search(); });
   find("key-form").addEventListener("submit", (event) => {

@@ -20,6 +20,8 @@ export function showNote(id, note = "") {
   find(id).hidden = !note;
 }
 
+export const plural = (count, noun) => `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
+
 export const unsigned = (number) => number.replace(/^-(0\.?0*)$/, "$1").replace("-", "−");
 
 // Shows on which sides a region hides something: a shadow, and a line of text below.

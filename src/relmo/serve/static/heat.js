@@ -36,11 +36,14 @@ export function drawHeat(pair, settings, chosen, choose) {
 }
 
 export function cell(value, share) {
-  const strength = Math.min(1, Math.max(0, share));
-  const element = make("td", {}, unsigned(Math.abs(value) < 10 ? value.toFixed(2) : value.toFixed(0)));
-  element.style.backgroundColor =
-    `color-mix(in oklab, var(--high) ${Math.round(100 * strength)}%, var(--low))`;
-  element.style.color = Math.round(100 * strength) > 100 * FLIP ? "var(--on-high)" : "var(--on-low)";
+  return shade(make("td", {}, unsigned(Math.abs(value) < 10 ? value.toFixed(2) : value.toFixed(0))), share);
+}
+
+// Colors an element by a share, from the lightest at 0 to the strongest at 1.
+export function shade(element, share) {
+  const percent = Math.round(100 * Math.min(1, Math.max(0, share)));
+  element.style.backgroundColor = `color-mix(in oklab, var(--high) ${percent}%, var(--low))`;
+  element.style.color = percent > 100 * FLIP ? "var(--on-high)" : "var(--on-low)";
   return element;
 }
 

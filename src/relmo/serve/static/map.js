@@ -82,7 +82,7 @@ function labels(spots, width) {
   });
 }
 
-function scale(points, width) {
+export function scale(points, width, height = HEIGHT) {
   const bounds = (key) => {
     const values = points.map((point) => point[key]);
     return [Math.min(...values), Math.max(...values)];
@@ -90,5 +90,5 @@ function scale(points, width) {
   const [left, right] = bounds("x"), [bottom, top] = bounds("y");
   const place = (value, low, high, size) =>
     high - low < 1e-9 ? size / 2 : EDGE + (size - 2 * EDGE) * (value - low) / (high - low);
-  return ({ x, y }) => [place(x, left, right, width), HEIGHT - place(y, bottom, top, HEIGHT)];
+  return ({ x, y }) => [place(x, left, right, width), height - place(y, bottom, top, height)];
 }

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from relmo.lab.senses.change import (
+from relmo.runtime.pooling import normalize
+from relmo.senses.change import (
     apd,
     assignments,
     jsd,
@@ -13,8 +14,7 @@ from relmo.lab.senses.change import (
     prt,
     shares_of,
 )
-from relmo.lab.senses.places import Placed
-from relmo.runtime.pooling import normalize
+from relmo.senses.places import Placed
 
 
 def sample(n, center, seed=0):

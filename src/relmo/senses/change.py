@@ -13,7 +13,7 @@ measure at least as high; the real one counts, so it is never 0. Places of one p
 or 50 lines of it) are assigned together: they are about the same things, so they are fewer than
 they seem.
 
-Vectors of places are those of `relmo.lab.senses.places`, whitened for the clusters, but not for
+Vectors of places are those of `relmo.senses.places`, whitened for the clusters, but not for
 distances, which a mean near zero would exaggerate. Corpora of two kinds of text differ everywhere:
 they can be aligned, so that places of other words have the same mean in both.
 
@@ -23,7 +23,6 @@ Shapes: N places of a word, before and after; K senses; P width; R assignments.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,20 +30,23 @@ from numpy.typing import NDArray
 from rich.table import Table
 
 from relmo.elmo import Elmo
-from relmo.errors import TextError
-from relmo.lab.senses.clusters import Labels
-from relmo.lab.senses.places import (
+from relmo.progress import progress
+from relmo.runtime.pooling import normalize
+from relmo.senses.clusters import Labels
+from relmo.senses.places import (
     Corpus,
     Placed,
+    Source,
     States,
+    TooFewPlaces,
+    Use,
     Whitening,
     align,
     expected_elsewhere,
     read_states,
 )
-from relmo.lab.senses.senses import best_substitutes, sense_labels
-from relmo.progress import progress
-from relmo.runtime.pooling import normalize
+from relmo.senses.senses import best_substitutes, sense_labels
+from relmo.text.places import Place
 from relmo.types import Vectors
 
 MEASURES = ("apd", "prt", "jsd")
@@ -81,6 +83,8 @@ class WordChange(NamedTuple):
     """(N, P) of all places, those before first."""
     labels: Labels
     """(N,) the sense of each."""
+    places: list[Place]
+    """N."""
 
     def row(self) -> tuple[Any, ...]:
         """FIELDS."""
@@ -121,8 +125,8 @@ class Changes(NamedTuple):
 def find_changes(
     elmo: Elmo,
     words: Sequence[str],
-    before: Sequence[Path | str],
-    after: Sequence[Path | str],
+    before: Source,
+    after: Source,
     *,
     vocabulary: int = 0,
     aligned: bool = False,
@@ -130,13 +134,14 @@ def find_changes(
     permutations: int = 1000,
     threshold: float | None = None,
     seed: int = 0,
+    use: Use | None = None,
 ) -> Changes:
     """Measure how the use of words changes between two corpora, the most changed first (by PRT).
 
     Args:
         elmo: the model.
         words: to compare.
-        before: text files or folders.
+        before: text files or folders, or `Pasted(text)`.
         after: likewise.
         vocabulary: compare so many of the words that are most frequent in both, too.
         aligned: shift vectors so that the two corpora have one mean, for two kinds of text.
@@ -144,29 +149,30 @@ def find_changes(
         permutations: assignments drawn for the p-values.
         threshold: of `find_senses`.
         seed: of the samples and assignments.
+        use: of `find_senses`.
     """
-    corpora = [Corpus(elmo, before, seed), Corpus(elmo, after, seed)]
+    show = use is None
+    corpora = [Corpus(elmo, source, seed, show) for source in (before, after)]
     wanted = list(dict.fromkeys([*words, *shared_words(corpora, vocabulary)]))
     found = [corpus.places(wanted, most) for corpus in corpora]
     rare = [w for w in wanted if min(len(places[w]) for places in found) < LEAST_PLACES]
     if len(rare) == len(wanted):
         which = repr(rare[0]) if len(rare) == 1 else f"each of the {len(rare)} words"
-        counts = " and ".join(
-            str(max((len(places[w]) for w in rare), default=0)) for places in found
-        )
-        raise TextError(
-            f"{which} is in the two corpora {counts} times at most; at least {LEAST_PLACES} places "
-            f"in each are needed: check the form, or give more text"
+        counts = [max((len(places[w]) for w in rare), default=0) for places in found]
+        raise TooFewPlaces(
+            f"{which} is in the two corpora {counts[0]} and {counts[1]} times at most; at least "
+            f"{LEAST_PLACES} places in each are needed: check the form, or give more text",
+            counts,
         )
     kept = [word for word in wanted if word not in set(rare)]
     placed: list[Placed] = [p for word in kept for places in found for p in places[word]]
-    states = read_states(elmo, placed)
-    others = [expected_elsewhere(elmo, corpus.others) for corpus in corpora]
+    states = read_states(elmo, placed, show, use)
+    others = [expected_elsewhere(elmo, corpus.others, use) for corpus in corpora]
     shifts = align(others) * aligned  # (2, P)
     of = [n for word in kept for n, places in enumerate(found) for _ in places[word]]  # (N,)
     whiten = Whitening(np.concatenate([v + shift for v, shift in zip(others, shifts, strict=True)]))
     vectors, at, changes = normalize(states.expected + shifts[of]), 0, []
-    for word in progress(kept, len(kept), "words compared", show=True):
+    for word in progress(kept, len(kept), "words compared", show):
         sizes = [len(places[word]) for places in found]
         rows = slice(at, at := at + sum(sizes))
         own = States(*(side[rows] for side in states))
@@ -174,10 +180,12 @@ def find_changes(
         drawn = assignments(passages_of(placed[rows], sizes[0]), sizes[0], permutations, seed)
         measured = measure(vectors[rows], labels, drawn)
         senses = shares_of(labels, sizes[0])
-        for sense, best in zip(senses, best_substitutes(elmo, word, own, labels, 5), strict=True):
+        shown = best_substitutes(elmo, word, own, labels, 5, use)
+        for sense, best in zip(senses, shown, strict=True):
             sense["substitutes"] = best
+        places = [each.place for each in placed[rows]]
         changes.append(
-            WordChange(word, sizes[0], sizes[1], *measured, senses, vectors[rows], labels)
+            WordChange(word, sizes[0], sizes[1], *measured, senses, vectors[rows], labels, places)
         )
     return Changes(sorted(changes, key=lambda change: -change.prt.value), rare)
 

@@ -14,17 +14,20 @@ from __future__ import annotations
 
 import random
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from relmo.elmo import Elmo
+from relmo.errors import TextError
 from relmo.layers import expected_states
 from relmo.progress import progress, working
 from relmo.runtime.pooling import normalize
-from relmo.text.documents import find_files, read_documents
+from relmo.text.batches import in_windows
+from relmo.text.documents import find_files, read_documents, split_documents
 from relmo.text.places import Place, find_places
 from relmo.types import Vectors
 
@@ -39,6 +42,33 @@ COMMON_WORDS = 100
 """Most frequent words of these lines, whose places are left out."""
 RIDGE = 0.3
 """Of the mean variance, added to all: directions that vary little are not blown up."""
+SLICE_TOKENS = 2048
+"""Tokens read at once where others use the model, too: it is theirs in between."""
+Use = Callable[[Callable[[], Any], int], Any]
+"""Runs a function that needs the model, and takes as long as reading so many tokens."""
+
+
+class TooFewPlaces(TextError):
+    """A word occurs too rarely; `counts` says how often, in each corpus."""
+
+    def __init__(self, message: str, counts: Sequence[int]) -> None:
+        super().__init__(message)
+        self.counts = list(counts)
+
+
+class Pasted(NamedTuple):
+    """A text that is in no file."""
+
+    text: str
+
+    def documents(self) -> list[list[str]]:
+        """Its passages: between blank lines, or each line if there are none."""
+        found = list(split_documents(self.text.replace("\r\n", "\n").split("\n")))
+        return found if len(found) > 1 else [[line] for lines in found for line in lines]
+
+
+Source = Sequence[Path | str] | Pasted
+"""Text files or folders of them, or a text itself."""
 
 
 class Placed(NamedTuple):
@@ -67,11 +97,16 @@ class Reservoir:
 
 
 class Corpus:
-    """Text files, read line by line."""
+    """Text, read line by line."""
 
-    def __init__(self, elmo: Elmo, paths: Sequence[Path | str], seed: int = 0) -> None:
-        self.elmo, self.files, self.seed = elmo, find_files(paths), seed
-        self.name = ", ".join(map(str, paths))
+    def __init__(self, elmo: Elmo, source: Source, seed: int = 0, show: bool = True) -> None:
+        self.elmo, self.seed, self.show = elmo, seed, show
+        self._documents: Callable[[], Iterable[list[str]]]
+        if isinstance(source, Pasted):
+            self.name, self._documents = "the text", source.documents
+        else:
+            files, self.name = find_files(source), ", ".join(map(str, source))
+            self._documents = lambda: (each for path in files for each in read_documents(path))
         self.others: list[str] = []
         """An even sample of the lines, once they have been read."""
 
@@ -105,9 +140,8 @@ class Corpus:
         """Passage and words of the sentences in lines that contain one of the keys, or in all."""
         rng, lines, passage = random.Random(self.seed), 0, 0
         self.others = []
-        documents = (document for path in self.files for document in read_documents(path))
-        with working(f"lines of {self.name} read") as work:
-            for document in documents:
+        with working(f"lines of {self.name} read", show=self.show) as work:
+            for document in self._documents():
                 for number, line in enumerate(document):
                     passage += number % PASSAGE_LINES == 0
                     lines += 1
@@ -136,14 +170,16 @@ class States(NamedTuple):
         return normalize(self.forward + self.backward)
 
 
-def read_states(elmo: Elmo, placed: Sequence[Placed], show: bool = True) -> States:
+def read_states(
+    elmo: Elmo, placed: Sequence[Placed], show: bool = True, use: Use | None = None
+) -> States:
     """States at each place; each sentence is read once."""
     rows: dict[Words, list[int]] = defaultdict(list)
     for row, each in enumerate(placed):
         rows[each.words].append(row)
     P = elmo.config.width // 2
     found = States(*(np.empty((len(placed), P), np.float32) for _ in range(2)))
-    read = progress(_read(elmo, map(list, rows)), len(rows), "sentences read", show)
+    read = progress(_read(elmo, map(list, rows), use), len(rows), "sentences read", show)
     for own, states in zip(rows.values(), read, strict=True):  # states (T, 2P)
         for row in own:
             place = placed[row].place
@@ -170,7 +206,7 @@ class Whitening:
         return normalize(np.asarray((expected - self.mean) @ self.axes, np.float32))
 
 
-def expected_elsewhere(elmo: Elmo, lines: Iterable[str]) -> Vectors:
+def expected_elsewhere(elmo: Elmo, lines: Iterable[str], use: Use | None = None) -> Vectors:
     """What is expected (N, P) where words of the lines stand, without their most frequent ones."""
     sentences = elmo.sentences(lines)
     counts = Counter(word.casefold() for words in sentences for word in words)
@@ -183,7 +219,7 @@ def expected_elsewhere(elmo: Elmo, lines: Iterable[str]) -> Vectors:
     P = elmo.config.width // 2
     found = [
         states[own, :P] + states[own, P:]
-        for own, states in zip(places, _read(elmo, sentences), strict=True)
+        for own, states in zip(places, _read(elmo, sentences, use), strict=True)
     ]
     return normalize(np.concatenate(found))
 
@@ -202,7 +238,17 @@ def align(corpora: Sequence[Vectors]) -> Vectors:
     return shifts
 
 
-def _read(elmo: Elmo, sentences: Iterable[list[str]]) -> Iterator[Vectors]:
+def _read(elmo: Elmo, sentences: Iterable[list[str]], use: Use | None) -> Iterator[Vectors]:
     """Expected states (T, 2P) of each; warns of a script that the model does not know."""
     words = sentences if elmo.lexicon is None else elmo.lexicon.watch(sentences)
-    return elmo.runtime.stream(words, expected_states)
+    if use is None:
+        return elmo.runtime.stream(words, expected_states)
+    return (
+        states
+        for part in in_windows(words, len, SLICE_TOKENS)
+        for states in use(partial(_read_part, elmo, part), sum(map(len, part)))
+    )
+
+
+def _read_part(elmo: Elmo, sentences: Sequence[list[str]]) -> list[Vectors]:
+    return list(elmo.runtime.stream(sentences, expected_states))

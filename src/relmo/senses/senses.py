@@ -13,7 +13,6 @@ Shapes: N places, K senses, P width of one direction.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,11 +21,19 @@ from rich.table import Table
 from rich.text import Text
 
 from relmo.elmo import Elmo
-from relmo.errors import TextError
-from relmo.lab.senses.clusters import Labels, cluster
-from relmo.lab.senses.places import Corpus, States, Whitening, expected_elsewhere, read_states
 from relmo.progress import working
 from relmo.runtime.pooling import normalize
+from relmo.senses.clusters import Labels, cluster
+from relmo.senses.places import (
+    Corpus,
+    Source,
+    States,
+    TooFewPlaces,
+    Use,
+    Whitening,
+    expected_elsewhere,
+    read_states,
+)
 from relmo.text.places import Place
 from relmo.types import Vectors
 
@@ -35,6 +42,8 @@ THRESHOLD = 0.68
 MOST_PLACES = 1000
 FEW_PLACES = 20
 """Fewer places than these say little about the number of senses."""
+SOFTMAX_TOKENS = 64
+"""A softmax takes about as long as reading this many tokens."""
 FIELDS = ("sense", "similarity", "text", "start", "end")
 """Columns of a file of places."""
 
@@ -68,6 +77,17 @@ class WordSenses(NamedTuple):
     """(N,) the number of each place's sense, from 0."""
     similarities: Vectors
     """(N,) cosine of each place to the center of its sense."""
+    vectors: Vectors
+    """(N, P) of the places, whitened, unit length."""
+
+    @property
+    def remark(self) -> str | None:
+        """What to keep in mind."""
+        count = len(self.places)
+        if count >= FEW_PLACES:
+            return None
+        which = "1 place says" if count == 1 else f"{count} places say"
+        return f"{which} little about the number of senses; give more text"
 
     def rows(self) -> Iterator[tuple[int, float, str, int, int]]:
         """FIELDS of each place, sense by sense, nearest to the center first; senses from 1."""
@@ -96,43 +116,47 @@ class WordSenses(NamedTuple):
 def find_senses(
     elmo: Elmo,
     word: str,
-    corpus: Sequence[Path | str],
+    corpus: Source,
     *,
     most: int = MOST_PLACES,
     threshold: float | None = None,
     examples: int = 3,
     substitutes: int = 8,
     seed: int = 0,
+    use: Use | None = None,
 ) -> WordSenses:
-    """The senses of a word in text files, or folders of them.
+    """The senses of a word in a text.
 
     Args:
         elmo: the model.
         word: in any case; the tokenizer may split it.
-        corpus: text to search.
+        corpus: text files or folders of them, or `Pasted(text)`.
         most: places used at most, an even sample of all.
         threshold: mean cosine below which clusters are different senses; by default THRESHOLD / √P.
         examples: shown per sense.
         substitutes: shown per sense.
         seed: of the samples.
+        use: how to use the model where others do, silently; by default it is used at will.
     """
-    text = Corpus(elmo, corpus, seed)
+    show = use is None
+    text = Corpus(elmo, corpus, seed, show)
     places = text.places([word], most)
     if not places[word]:
-        raise TextError(f"{word!r} is not in {text.name}; check its form, or give more text")
-    states = read_states(elmo, places[word])
-    with working("comparing places"):
-        vectors = Whitening(expected_elsewhere(elmo, text.others))(states.expected)  # (N, P)
+        said = f"{word!r} is not in {text.name}; check its form, or give more text"
+        raise TooFewPlaces(said, [0])
+    states = read_states(elmo, places[word], show, use)
+    with working("comparing places", show=show):
+        vectors = Whitening(expected_elsewhere(elmo, text.others, use))(states.expected)  # (N, P)
         labels = sense_labels(vectors, threshold)
     found = [each.place for each in places[word]]
     near = similarity_to_center(vectors, labels)
-    words = best_substitutes(elmo, word, states, labels, substitutes)
+    words = best_substitutes(elmo, word, states, labels, substitutes, use)
     senses = []
     for number, own in enumerate(words):
         rows = np.flatnonzero(labels == number)
         best = distinct([found[i] for i in rows[np.argsort(-near[rows], kind="stable")]], examples)
         senses.append(Sense(len(rows) / len(found), len(rows), own, best))
-    return WordSenses(word, senses, found, labels, near)
+    return WordSenses(word, senses, found, labels, near, vectors)
 
 
 def sense_labels(vectors: Vectors, threshold: float | None = None) -> Labels:
@@ -154,17 +178,19 @@ def distinct(places: Sequence[Place], count: int) -> list[Place]:
 
 
 def best_substitutes(
-    elmo: Elmo, word: str, states: States, labels: Labels, count: int
+    elmo: Elmo, word: str, states: States, labels: Labels, count: int, use: Use | None = None
 ) -> list[list[str]]:
     """Words that fit the places of each cluster best, other than the word; none without softmax."""
     clusters = range(labels.max() + 1)
     if not elmo.has_lm or not count:
         return [[] for _ in clusters]
-    forward, backward = (
-        torch.from_numpy(np.stack([side[labels == k].mean(0) for k in clusters])).to(elmo.device)
-        for side in states
-    )
-    best = elmo.lm.best_words(forward, backward, 5 * count + 20)
+    means = [np.stack([side[labels == k].mean(0) for k in clusters]) for side in states]
+
+    def find() -> list[list[tuple[str, float]]]:
+        forward, backward = (torch.from_numpy(mean).to(elmo.device) for mean in means)
+        return elmo.lm.best_words(forward, backward, 5 * count + 20)
+
+    best = find() if use is None else use(find, SOFTMAX_TOKENS * len(clusters))
     kept = []
     for own in best:
         words = {w.casefold(): w for w, _ in reversed(own) if any(c.isalnum() for c in w)}

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from relmo.lab.senses import clusters
-from relmo.lab.senses.clusters import by_size, cluster, cut, link
 from relmo.runtime.pooling import normalize
+from relmo.senses import clusters
+from relmo.senses.clusters import by_size, cluster, cut, link
 
 
 def clouds(sizes, spread=0.2, width=32, seed=0):

@@ -5,9 +5,10 @@ import pytest
 
 from relmo import Elmo
 from relmo.errors import TextWarning
-from relmo.lab.senses import places
-from relmo.lab.senses.places import (
+from relmo.senses import places
+from relmo.senses.places import (
     Corpus,
+    Pasted,
     Placed,
     Whitening,
     align,
@@ -47,6 +48,24 @@ def test_passages_are_documents_or_parts_of_them(tiny, tmp_path):
     path.write_text("a word 1 .\nA word 2 .\n\n" + "\n".join(f"a word {n} ." for n in range(3, 63)))
     found = Corpus(tiny, [path]).places(["word"], 100)["word"]
     assert [each.passage for each in found] == [1] * 2 + [2] * 50 + [3] * 10
+
+
+def test_a_pasted_text_is_read_as_a_file_is(tiny, file):
+    pasted = Corpus(tiny, Pasted("\r\n".join(LINES)))
+    assert pasted.places(["bank"], 100) == Corpus(tiny, [file]).places(["bank"], 100)
+    alone = Corpus(tiny, Pasted("a word .\nA word here ."))  # no blank line: each is a passage
+    assert [each.passage for each in alone.places(["word"], 9)["word"]] == [1, 2]
+
+
+def test_the_model_is_used_in_slices_where_others_use_it(tiny, file, monkeypatch):
+    monkeypatch.setattr(places, "SLICE_TOKENS", 6)
+    placed, costs = Corpus(tiny, [file]).places(["bank"], 9)["bank"], []
+    shared = read_states(tiny, placed, False, lambda work, cost: costs.append(cost) or work())
+    np.testing.assert_allclose(
+        shared.expected, read_states(tiny, placed, False).expected, atol=1e-5
+    )
+    assert len(costs) > 1
+    assert sum(costs) == sum(len(words) for words in {each.words for each in placed})
 
 
 def test_many_words_are_found_as_few_are(tiny, file, monkeypatch):

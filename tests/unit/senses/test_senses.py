@@ -3,7 +3,7 @@
 import pytest
 
 from relmo import Elmo
-from relmo.lab.senses.senses import find_senses
+from relmo.senses.senses import find_senses
 
 PEOPLE = ["the farmers", "my brothers", "her friends", "the soldiers", "his parents", "our guests"]
 NOUN = ["They read the {} of the committee in {} .", "The new {} of the agency appeared in {} ."]

@@ -9,7 +9,7 @@ import numpy as np
 
 from relmo.errors import ConfigError, need_extra
 from relmo.files import replacing
-from relmo.lab.senses.change import WordChange
+from relmo.senses.change import WordChange
 from relmo.types import Vectors
 from relmo.vectors.writer import check_place
 
