@@ -13,8 +13,10 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import re
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +37,8 @@ RECORDED = (
     "results", "versions", "hardware", "commit",
 )  # fmt: skip
 """Keys of run.json that are copied to config.json, besides the recipe."""
+ORIGINS = ("began_from", "taught_by", "init")
+"""Keys that only some runs have; `init` is the record of the run whose weights were the first."""
 SOURCES = (
     (
         "[English Wikipedia, articles of 2014–15](https://en.wikipedia.org)",
@@ -50,6 +54,17 @@ SOURCES = (
     ),
 )
 """(text, terms) of each source of the training text."""
+MORE_SOURCES = {
+    "squad": (
+        "[SQuAD 1.1, questions of the training part](https://rajpurkar.github.io/SQuAD-explorer/)",
+        "[CC BY-SA 4.0](https://creativecommons.org/licenses/by-sa/4.0/)",
+    ),
+    "goemotions": (
+        "[GoEmotions, comments of the training part](https://arxiv.org/abs/2005.00547)",
+        "[CC BY 4.0](https://creativecommons.org/licenses/by/4.0/)",
+    ),
+}
+"""The same of text that only some models have read (scripts/questions_and_comments.py)."""
 LIMITS = (
     "English alone. It is cased: `Bank` and `bank` are two words.",
     "Its text is an encyclopedia of 2014–15, news, most of it of 2005–08, and old books, which "
@@ -66,6 +81,7 @@ def release(
     model: Path,
     output: Path,
     held_out: Path | None = None,
+    more_sources: Sequence[str] = (),
 ) -> None:
     """Build the folder `output` from a run, its measures and the model as it is stored."""
     need_extra("report")
@@ -73,13 +89,16 @@ def release(
     measured, sense_test = read_json(measures), read_json(senses)
     check_belongs(config, record, measured, sense_test, model)
     near_duplicates = None if held_out is None else read_json(held_out)
-    points = read_curve(run / "metrics.jsonl", record)
+    runs = list(runs_of(record))
+    points = ends_of(runs) if len(runs) > 1 else read_curve(run / "metrics.jsonl", record)
 
-    training = {"recipe": recipe_of(record), **{key: record[key] for key in RECORDED}}
+    kept = [*RECORDED, *(key for key in ORIGINS if key in record)]
+    training = {"recipe": recipe_of(record), **{key: record[key] for key in kept}}
     config = dataclasses.replace(config, licence=LICENCE, training=training)
-    extras = card_extras(config, measured["texts"], sense_test, near_duplicates)
+    sources = [*SOURCES, *(MORE_SOURCES[name] for name in more_sources)]
+    extras = card_extras(config, measured["texts"], sense_test, near_duplicates, sources)
     copy_model(model, output, config)
-    shutil.copyfile(LICENCE_FILE, output / "LICENSE")
+    (output / "LICENSE").write_text(licence_of(more_sources), encoding="utf-8")
     with replacing(output / CURVE) as temporary:
         draw_curve(points, temporary)
     with replacing(output / CARD) as temporary:
@@ -114,6 +133,28 @@ def check_files(folder: Path) -> None:
             raise ConfigError(f"{folder / name} is not the file that was written; copy it again")
 
 
+def runs_of(record: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
+    """The run that a model's training began with, those after it, and this one."""
+    if isinstance(record.get("init"), Mapping):
+        yield from runs_of(record["init"])
+    yield record
+
+
+def ends_of(runs: Sequence[Mapping[str, Any]]) -> list[tuple[float, float]]:
+    """(tokens seen in all, held-out perplexity) at the end of each run."""
+    seen = accumulate(run["tokens_seen"] for run in runs)
+    return [(float(n), run["results"]["held_out_mean"]) for n, run in zip(seen, runs, strict=True)]
+
+
+def licence_of(more_sources: Sequence[str]) -> str:
+    """The text of LICENSE, with sources that only some models have."""
+    text = LICENCE_FILE.read_text(encoding="utf-8")
+    before, mark, after = text.partition("\nIf you share the model")
+    named = (re.findall(r"\[(.*?)\]\((.*?)\)", " ".join(MORE_SOURCES[n])) for n in more_sources)
+    lines = [f"- {what}. {where}\n  {terms}, {url}" for (what, where), (terms, url) in named]
+    return before + "".join(f"{line}\n" for line in lines) + mark + after
+
+
 def recipe_of(record: Mapping[str, Any]) -> dict[str, Any]:
     """The recipe without the model's shapes, which config.json contains anyway."""
     return {name: section for name, section in record["recipe"].items() if name != "model"}
@@ -136,6 +177,7 @@ def card_extras(
     texts: Mapping[str, Any],
     senses: Mapping[str, Any],
     near_duplicates: Mapping[str, Any] | None,
+    sources: Sequence[tuple[str, str]] = SOURCES,
 ) -> CardExtras:
     """What the model card says beyond the model's own files."""
     install = "It comes with relmo."
@@ -145,8 +187,8 @@ def card_extras(
         front_matter=["language: en"],
         name=config.name,
         install=install,
-        before_training=data_section(config, near_duplicates),
-        after_training=measured_sections(texts, senses),
+        before_training=data_section(config, near_duplicates, sources),
+        after_training=[*earlier_runs(config), *measured_sections(texts, senses)],
         limits=LIMITS,
         start_cost=start_cost(texts, config.start) if config.has_start_state else "",
     )
@@ -160,7 +202,11 @@ def card_of(output: Path, config: ElmoConfig, extras: CardExtras) -> str:
     return model_card(config, num_words, native.storage, num_bytes, extras)
 
 
-def data_section(config: ElmoConfig, near_duplicates: Mapping[str, Any] | None) -> list[str]:
+def data_section(
+    config: ElmoConfig,
+    near_duplicates: Mapping[str, Any] | None,
+    sources: Sequence[tuple[str, str]] = SOURCES,
+) -> list[str]:
     """The sources and their terms, and the text that was held out."""
     data = config.training.get("data", {})
     tokens, documents = data.get("tokens", {}), data.get("documents", {})
@@ -183,7 +229,36 @@ def data_section(config: ElmoConfig, near_duplicates: Mapping[str, Any] | None) 
             f"{', '.join(dropped)}."
         )
     note = f"The weights are licensed under {config.licence}; the file LICENSE names the sources."
-    return ["## Data", table(("text", "terms"), SOURCES), held_out, copies, note]
+    return ["## Data", table(("text", "terms"), sources), held_out, copies, note]
+
+
+def earlier_runs(config: ElmoConfig) -> list[str]:
+    """A table of all runs, if there were several."""
+    runs = list(runs_of(config.training))
+    if len(runs) == 1:
+        return []
+    total = sum(run["tokens_seen"] for run in runs)
+    rows = [
+        (
+            str(number),
+            f"{run['data']['tokens']['train']:,}",
+            f"{run['tokens_seen']:,}",
+            f"{run['seconds'] / 60:.0f}",
+            str(run["recipe"]["lm"]["dropout"]),
+            str(run["recipe"]["optimizer"]["weight_decay"]),
+            f"{run['results']['held_out_mean']:.2f}",
+        )
+        for number, run in enumerate(runs, 1)
+    ]
+    columns = (
+        "run", "tokens of text", "tokens seen", "minutes", "dropout", "weight decay",
+        "held-out perplexity",
+    )  # fmt: skip
+    return [
+        f"The record is that of the last of {len(runs)} runs; each began with the weights of the "
+        f"one before. {total:,} tokens were seen in all.",
+        table(columns, rows),
+    ]
 
 
 def measured_sections(texts: Mapping[str, Any], senses: Mapping[str, Any]) -> list[str]:
@@ -315,9 +390,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--model", type=Path, required=True, help="folder of the model in 8 bits")
     parser.add_argument("--output", type=Path, required=True, help="folder to build")
     parser.add_argument("--held-out", type=Path, help="near_duplicates.json of held_out.py")
+    parser.add_argument(
+        "--sources", nargs="*", default=[], choices=MORE_SOURCES, help="more text it has read"
+    )
     args = parser.parse_args(arguments)
     try:
-        release(args.run, args.measures, args.senses, args.model, args.output, args.held_out)
+        release(
+            args.run, args.measures, args.senses, args.model, args.output, args.held_out,
+            args.sources,
+        )  # fmt: skip
     except RelmoError as error:
         parser.exit(exit_code(error), f"{parser.prog}: {error}\n")
     print(f"{args.output}: {json.dumps(sorted(path.name for path in args.output.iterdir()))}")

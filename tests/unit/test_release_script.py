@@ -212,3 +212,27 @@ def test_what_does_not_belong_together_is_not_released(made, tmp_path, capsys, c
 def test_numbers_are_said_as_people_say_them():
     found = [release_model.short(value) for value in (0, 96, 20_000, 3e8, 1.5e9)]
     assert found == ["0", "96", "20 k", "300 M", "1.5 B"]
+
+
+def test_a_model_of_several_runs_names_them_and_all_its_sources(made, released, tmp_path):
+    """The weights of a second run that began with those of the first."""
+    run = json.loads((made / "run/run.json").read_text())
+    first = {key: value for key, value in run.items() if key not in ("seal", "task")}
+    first |= {"tokens_seen": 50, "results": {**run["results"], "held_out_mean": 77.5}}
+    (tmp_path / "run").mkdir()
+    write_record(
+        tmp_path / "run/run.json", {k: v for k, v in run.items() if k != "seal"} | {"init": first}
+    )
+    output = tmp_path / "model"
+    given = arguments(made, output, run=tmp_path / "run")
+    release_model.main([*given, "--sources", "squad", "goemotions"])
+    card, licence = (output / "README.md").read_text(), (output / "LICENSE").read_text()
+    total = 50 + run["tokens_seen"]
+    assert f"the last of 2 runs; each began with the weights of the one before. {total} tok" in card
+    assert "| 1 | " in card
+    assert "| 77.50 |" in card
+    assert read_model(output).config.training["init"]["tokens_seen"] == 50
+    for wanted in ("SQuAD 1.1, questions of the training part", "GoEmotions, comments"):
+        assert f"[{wanted}" in card
+        assert f"- {wanted}" in licence
+    assert "SQuAD" not in (released / "LICENSE").read_text() + (released / "README.md").read_text()

@@ -55,6 +55,8 @@ from relmo.types import Vectors
 
 APPLICATION_ID = 0x72656C6D
 """SQLite's mark of a file format: "relm". A file without it is not an index."""
+CHECKPOINT_SECONDS = 0.5
+"""How long a writer that is done waits for readers; the next one does what it leaves."""
 WAIT_SECONDS = 60.0
 """How long a writer waits for another."""
 STEPS = 100_000
@@ -251,16 +253,24 @@ class SqliteStore(Store):
             raise OutputError(damaged(self.name, "its contents do not match its checksum"))
 
     def _write_checksum(self) -> None:
-        """Write the checksum of the file, unless another process writes to it now."""
+        """Write the checksum of the file, unless another process uses it now."""
         assert self._raw is not None
         with self._transaction():  # a version that knows no checksums must not write to it
             self._run(UPGRADE)
-        self._run("PRAGMA wal_checkpoint(TRUNCATE)")
+        self._checkpoint()
         with self._transaction():
             if self._wal_bytes():
                 return
             self._run(f"PRAGMA user_version = {self._raw.checksum()}")
-        self._run("PRAGMA wal_checkpoint(TRUNCATE)")
+        self._checkpoint()
+
+    def _checkpoint(self) -> None:
+        """Move changes from SQLite's log into the file, unless another process reads it."""
+        self._run(f"PRAGMA busy_timeout = {int(1000 * CHECKPOINT_SECONDS)}")
+        try:
+            self._run("PRAGMA wal_checkpoint(TRUNCATE)")
+        finally:
+            self._run(f"PRAGMA busy_timeout = {int(1000 * WAIT_SECONDS)}")
 
     def _wal_bytes(self) -> int:
         """Size of SQLite's log of changes that are not in the file yet."""
@@ -406,7 +416,7 @@ class SqliteStore(Store):
                     _merge_segments(self._db)
                 self._rows = None
             with self._session():
-                self._run("PRAGMA wal_checkpoint(TRUNCATE)")
+                self._checkpoint()
 
     # ── searching ───────────────────────────────────────────────────────────────────────────
 

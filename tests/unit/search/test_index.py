@@ -1,6 +1,7 @@
 """An index finds what was added, and no longer finds what was deleted."""
 
 import threading
+import time
 
 import pytest
 
@@ -193,9 +194,10 @@ def test_a_hybrid_search_sees_one_state_though_another_process_writes(index, tin
     matching = index.store.matching
 
     def found_then_deleted(*args):
-        scored = matching(*args)
+        scored, began = matching(*args), time.monotonic()
         with SemanticIndex.open(index.store.path, elmo=tiny) as other:
             other.delete(["river"])
+        assert time.monotonic() - began < 20  # it does not wait for the search to end
         return scored
 
     before = index.search("river bank", hybrid=True)
