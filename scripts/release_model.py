@@ -70,6 +70,7 @@ LIMITS = (
     "Its text is an encyclopedia of 2014–15, news, most of it of 2005–08, and old books, which "
     "carry the views of their time. Later names and events are new to it.",
 )
+AS_STORED = "of the model as stored here"
 PERPLEXITY_COLUMNS = "text", "start", "forward", "backward", "mean", "tokens", "unknown"
 COST_COLUMNS = "mean in float32", "cost"
 
@@ -96,7 +97,8 @@ def release(
     training = {"recipe": recipe_of(record), **{key: record[key] for key in kept}}
     config = dataclasses.replace(config, licence=LICENCE, training=training)
     sources = [*SOURCES, *(MORE_SOURCES[name] for name in more_sources)]
-    extras = card_extras(config, measured["texts"], sense_test, near_duplicates, sources)
+    scored = measured.get("scored", AS_STORED)
+    extras = card_extras(config, measured["texts"], sense_test, near_duplicates, sources, scored)
     copy_model(model, output, config)
     (output / "LICENSE").write_text(licence_of(more_sources), encoding="utf-8")
     with replacing(output / CURVE) as temporary:
@@ -178,6 +180,7 @@ def card_extras(
     senses: Mapping[str, Any],
     near_duplicates: Mapping[str, Any] | None,
     sources: Sequence[tuple[str, str]] = SOURCES,
+    scored: str = AS_STORED,
 ) -> CardExtras:
     """What the model card says beyond the model's own files."""
     install = "It comes with relmo."
@@ -188,7 +191,7 @@ def card_extras(
         name=config.name,
         install=install,
         before_training=data_section(config, near_duplicates, sources),
-        after_training=[*earlier_runs(config), *measured_sections(texts, senses)],
+        after_training=[*earlier_runs(config), *measured_sections(texts, senses, scored)],
         limits=LIMITS,
         start_cost=start_cost(texts, config.start) if config.has_start_state else "",
     )
@@ -261,18 +264,21 @@ def earlier_runs(config: ElmoConfig) -> list[str]:
     ]
 
 
-def measured_sections(texts: Mapping[str, Any], senses: Mapping[str, Any]) -> list[str]:
+def measured_sections(
+    texts: Mapping[str, Any], senses: Mapping[str, Any], scored: str = AS_STORED
+) -> list[str]:
     """The curve, perplexities and senses.
 
     Args:
         texts: Per text `perplexity` {storage: {start: scores}} and `cosine` [{mean, minimum}], as
-            measure_model.py writes them.
+            measure_model.py writes them; without `int8`, of the trained weights.
         senses: `num_triples` and `percent` {reading: value}, as sense_test.py writes them.
+        scored: which weights the perplexities are of.
     """
     return [
         f"![Held-out perplexity over tokens seen]({CURVE})",
         "## Perplexity",
-        "On held-out text, with the full softmax, of the model as stored here; words outside the "
+        f"On held-out text, with the full softmax, {scored}; words outside the "
         "vocabulary count as `<UNK>`. State is carried through a document, or each sentence starts "
         "from the stored state or from zero. Perplexities are comparable only for the same text "
         "and vocabulary.",
@@ -290,7 +296,7 @@ def measured_sections(texts: Mapping[str, Any], senses: Mapping[str, Any]) -> li
 
 def perplexity_tables(texts: Mapping[str, Any]) -> list[str]:
     """Tables for the model as stored and, if that was measured, for the cost of 8 bits."""
-    has_cost = all("float32" in found["perplexity"] for found in texts.values())
+    has_cost = all(found["perplexity"].keys() >= {"int8", "float32"} for found in texts.values())
     rows = perplexity_rows(texts, has_cost)
     if not has_cost:
         return [table(PERPLEXITY_COLUMNS, rows)]
@@ -310,7 +316,7 @@ def perplexity_tables(texts: Mapping[str, Any]) -> list[str]:
 def perplexity_rows(texts: Mapping[str, Any], has_cost: bool) -> Iterable[Sequence[str]]:
     """A row per text and start state."""
     for text, found in texts.items():
-        for start, scores in found["perplexity"]["int8"].items():
+        for start, scores in of_stored(found).items():
             directions = (f"{scores[key]:.2f}" for key in ("forward", "backward", "mean"))
             counts = f"{scores['tokens']:,}", f"{scores['unknown_rate']:.2%}"
             cost: tuple[str, ...] = ()
@@ -320,10 +326,18 @@ def perplexity_rows(texts: Mapping[str, Any], has_cost: bool) -> Iterable[Sequen
             yield text, start, *directions, *counts, *cost
 
 
+def of_stored(found: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Scores of one text by start state: of the 8-bit weights, if they were measured."""
+    perplexity: Mapping[str, Any] = found["perplexity"]
+    return perplexity.get("int8") or perplexity["float32"]
+
+
 def start_cost(texts: Mapping[str, Any], own: Start) -> str:
     """How perplexity changes with the start state that is not the model's default."""
     other = "zero" if own == "stored" else "stored"
-    scores = [found["perplexity"]["int8"] for found in texts.values()]
+    scores = [of_stored(found) for found in texts.values()]
+    if not all(other in each for each in scores):
+        return ""
     costs = sorted(each[other]["mean"] / each[own]["mean"] - 1 for each in scores)
     return f" That changes perplexity by {costs[0]:+.1%} to {costs[-1]:+.1%}."
 
