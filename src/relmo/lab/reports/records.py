@@ -29,7 +29,10 @@ NEEDED = "data", "recipe", "seed", "parameters", "seconds", "results"
 """Keys that the record of a task's run must have."""
 ELMO_ONLY = "place", "layers", "l2", "elmo_dropout", "finetune"
 """Settings of a recipe's input that have no effect on a baseline."""
-NO_SETTING = "training.seed", "training.log_every", "training.checkpoint_every", "batch.share"
+NO_SETTING = (
+    "training.seed", "training.log_every", "training.checkpoint_every",
+    "training.checkpoint_minutes", "batch.share",
+)  # fmt: skip
 """Keys of a recipe that do not change the model, or that the record repeats elsewhere."""
 Texts: TypeAlias = Mapping[str, Any]
 TEXTS: Texts = tomllib.loads(files("relmo.lab.reports").joinpath("texts.toml").read_text("utf-8"))
