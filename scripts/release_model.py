@@ -99,6 +99,8 @@ def release(
     sources = [*SOURCES, *(MORE_SOURCES[name] for name in more_sources)]
     scored = measured.get("scored", AS_STORED)
     extras = card_extras(config, measured["texts"], sense_test, near_duplicates, sources, scored)
+    if remark := measured.get("remark"):
+        extras = dataclasses.replace(extras, after_training=[remark, *extras.after_training])
     copy_model(model, output, config)
     (output / "LICENSE").write_text(licence_of(more_sources), encoding="utf-8")
     with replacing(output / CURVE) as temporary:
