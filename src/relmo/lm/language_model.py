@@ -183,9 +183,10 @@ class LanguageModel:
         Args:
             sentences: token lists, or strings: one sentence each.
             context: what a word is predicted from: its "sentence", all sentences before and after
-                it ("document"), or that number of words on each side.
+                it ("document"), or that number of the model's tokens on each side.
             regions: the items of a token list (the parts of a string between spaces) are words
                 with punctuation attached: each is split by the model's tokenizer and has one row.
+                The row of an empty item has NaN, and the item is not read.
         """
         document = list(split_regions(sentences, self.tokenizer, attached=regions))
         return next(self.surprisal_stream([document], context))
@@ -200,7 +201,7 @@ class LanguageModel:
         check_context(context)
         first_id = 0
         for window in in_windows(documents, _count_tokens, WINDOW_TOKENS):
-            words = [[sentence.tokens for sentence in document] for document in window]
+            words = [[each.tokens for each in document if each.tokens] for document in window]
             for document in words:
                 list(self.lexicon.watch(document))
             texts, scorer = self._numbered(words)

@@ -15,6 +15,7 @@ by the model's own tokenizer and its tokens' bits are added up: nothing has to b
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain, islice
@@ -27,14 +28,16 @@ from relmo.errors import ConfigError
 from relmo.lm.scorer import Scorer, TokenIds, WordSizes, sentences_of
 from relmo.progress import working
 from relmo.runtime.host import no_collection
-from relmo.text.tokenize import Sentence, Tokenizer, WhitespaceTokenizer, tokenized
+from relmo.text.tokenize import Sentence, Tokenizer, check_sentences, checked_words, tokenized
 
 Context = Literal["sentence", "document"] | int
-"""What a word is predicted from: its sentence, its document, or so many words around it."""
+"""What a word is predicted from: its sentence, its document, or so many tokens around it."""
 READ_TOKENS = {"cpu": 4096, "cuda": 256 * 1024}
 """Padded tokens whose predictions are kept until both directions have made them."""
 MANY_WORDS = 2000
 """More words than these show progress."""
+REGION = re.compile(r"[^ \t\r\n]+")
+"""A region of a string. Other white space is part of it, such as the no-break space of `10 km`."""
 
 
 class SplitSentence(NamedTuple):
@@ -45,7 +48,7 @@ class SplitSentence(NamedTuple):
     tokens: Sequence[str]
     """Of all regions, one after the other."""
     sizes: Sequence[int]
-    """How many tokens each region has, at least one."""
+    """How many tokens each region has; 0 if it is empty or white space."""
 
 
 class WordSurprisal(NamedTuple):
@@ -69,7 +72,7 @@ class WordSurprisal(NamedTuple):
     length: int
     """Its characters."""
     known: bool
-    """Whether it is in the vocabulary; else its letters are counted."""
+    """Whether it is in the vocabulary; else its letters are counted. Of a region: all its tokens."""
 
 
 def check_context(context: Context) -> None:
@@ -77,7 +80,7 @@ def check_context(context: Context) -> None:
     is_count = isinstance(context, int) and not isinstance(context, bool) and context >= 1
     if context not in ("sentence", "document") and not is_count:
         raise ConfigError(
-            f"context must be 'sentence', 'document' or a number of words ≥ 1, got {context!r}"
+            f"context must be 'sentence', 'document' or a number of tokens ≥ 1, got {context!r}"
         )
 
 
@@ -91,14 +94,18 @@ def split_regions(
         tokenizer: splits strings.
         attached: items of a token list, and parts of a string between spaces, have punctuation
             attached or are split otherwise than the model's: the tokenizer splits each further.
+            An empty item has no tokens: it is not read.
     """
-    whole = WhitespaceTokenizer() if attached else tokenizer
-    for words in tokenized(sentences, whole):
-        if attached:
-            parts = [[token.text for token in tokenizer.tokens(word)] or [word] for word in words]
-            yield SplitSentence(words, [*chain.from_iterable(parts)], [*map(len, parts)])
-        else:
+    if not attached:
+        for words in tokenized(sentences, tokenizer):
             yield SplitSentence(words, words, [1] * len(words))
+        return
+    check_sentences(sentences)
+    for number, each in enumerate(sentences):
+        is_text = isinstance(each, str)
+        words = REGION.findall(each) if is_text else checked_words(each, number, may_split=True)
+        parts = [[token.text for token in tokenizer.tokens(word)] for word in words]
+        yield SplitSentence(words, [*chain.from_iterable(parts)], [*map(len, parts)])
 
 
 def surprisal_rows(
@@ -112,7 +119,7 @@ def surprisal_rows(
 
     Args:
         scorer: of the texts.
-        texts: ids of each document.
+        texts: ids of each document, without sentences that have no tokens.
         documents: the same as sentences of regions.
         context: what a word is predicted from.
         first_id: number of the first sentence.
@@ -129,6 +136,7 @@ def _readings(scorer: Scorer, texts: Sequence[TokenIds], context: Context) -> ND
     """What the language models say of all words, in order, (4, words): see `Readings`."""
     if context == "sentence":
         texts = [sentence for text in texts for sentence in sentences_of(text)]
+    texts = [text for text in texts if len(text)]
     ends = np.cumsum([0, *(np.count_nonzero(text > 1) for text in texts)])  # words up to each text
     found = np.empty((4, ends[-1]))
     with working("words scored", ends[-1], show=ends[-1] > MANY_WORDS) as work:
@@ -161,21 +169,24 @@ def _document_rows(
     """One row per region, sentence by sentence, of all tokens' measures (6, N): bits add up.
 
     A region's entropy is that of its first token, its frequency that of its rarest: a full stop
-    says nothing of the word before it.
+    says nothing of the word before it. A region without tokens has NaN.
     """
     texts = [*chain.from_iterable(sentence.texts for sentence in document)]
     sizes = np.fromiter(chain.from_iterable(sentence.sizes for sentence in document), np.int64)
-    starts = np.cumsum(sizes) - sizes  # (regions,)
-    bits = np.add.reduceat(words[:3], starts, axis=1)  # (3, regions)
-    frequency, known = np.minimum.reduceat(words[4:], starts, axis=1)
+    filled = sizes > 0
+    starts = (np.cumsum(sizes) - sizes)[filled]
+    found = np.full((6, len(sizes)), np.nan)
+    found[:3, filled] = np.add.reduceat(words[:3], starts, axis=1)
+    found[3, filled] = words[3, starts]
+    found[4:, filled] = np.minimum.reduceat(words[4:], starts, axis=1)
     counts = [len(sentence.texts) for sentence in document]
     columns = zip(
         np.repeat(np.arange(first_id, first_id + len(counts)), counts).tolist(),
         chain.from_iterable(map(range, counts)),
         texts,
-        *np.vstack([bits, words[3, starts], frequency]).tolist(),
+        *found[:5].tolist(),
         map(len, texts),
-        (known > 0).tolist(),
+        (found[5] > 0).tolist(),
         strict=True,
     )
     rows = map(partial(tuple.__new__, WordSurprisal), columns)

@@ -167,8 +167,11 @@ def words_of(sentence: Sentence, number: int, tokenizer: Tokenizer) -> list[str]
     return checked_words(sentence, number)
 
 
-def checked_words(sentence: Iterable[str], number: int) -> list[str]:
-    """The words of a token list; TextError if it is none, or holds what is no string."""
+def checked_words(sentence: Iterable[str], number: int, *, may_split: bool = False) -> list[str]:
+    """The words of a token list; TextError if it is none, or holds what is no string.
+
+    A word with a space in it is warned about, unless words may be split further.
+    """
     if how_to_list(sentence) is not None:
         advice = "; drop missing values, or replace them by ''" if is_missing(sentence) else ""
         raise TextError(
@@ -186,7 +189,7 @@ def checked_words(sentence: Iterable[str], number: int) -> list[str]:
             f"a sentence is a string or a list of strings"
         ) from None
     spaced = next((word for word in words if word.split() != [word] and word), None)
-    if spaced is not None:
+    if spaced is not None and not may_split:
         warn_caller(
             f"sentence {number}: {spaced!r} contains a space and is embedded as one token; pass "
             f"the text as a string to have it tokenized, or split it yourself"

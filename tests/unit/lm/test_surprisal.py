@@ -1,5 +1,7 @@
 """Surprisal, entropy and frequencies of words, against the same by hand from the layers."""
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
@@ -171,3 +173,33 @@ def test_what_is_no_text_is_refused(elmo):
         elmo.lm.surprisal(["the bank", None])
     assert elmo.lm.surprisal([[], ["the"]])[0] == []
     assert elmo.lm.surprisal([]) == []
+
+
+def test_regions_are_split_at_spaces_and_tabs_alone(elmo):
+    typed = ["we\u00a0well", "the\u2009bank", "rates\u2028", "raised\x0b.", "the\x85river", "."]
+    [rows] = elmo.lm.surprisal([f"  {typed[0]}\t{'  '.join(typed[1:])} "], regions=True)
+    assert [row.token for row in rows] == typed
+    [tokens] = elmo.lm.surprisal([["we", "well", *typed[1].split(), "rates"]])
+    assert rows[0].surprisal == pytest.approx(tokens[0].surprisal + tokens[1].surprisal, abs=1e-5)
+
+
+@pytest.mark.parametrize("context", ["sentence", "document", 2])
+def test_an_empty_region_is_a_row_of_its_own_that_is_not_read(elmo, context):
+    given = [["the", "", "bank,"], ["", "\u00a0"], ["", "river", ""]]
+    found = elmo.lm.surprisal(given, context=context, regions=True)
+    full = elmo.lm.surprisal([["the", "bank,"], ["river"]], context=context, regions=True)
+    assert [[row.token for row in sentence] for sentence in found] == given
+    rows = [row for sentence in found for row in sentence]
+    is_empty = np.isnan(values(found)).all(1)
+    assert is_empty.tolist() == [False, True, False, True, True, True, False, True]
+    assert not any(row.known for row, empty in zip(rows, is_empty, strict=True) if empty)
+    np.testing.assert_allclose(values(found)[~is_empty], values(full), atol=1e-5)
+    assert np.isnan(values(elmo.lm.surprisal([[""]], context=context, regions=True))).all()
+    assert elmo.lm.surprisal([], context=context) == []
+
+
+def test_a_region_with_a_space_is_split_without_a_warning(elmo):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        [[row]] = elmo.lm.surprisal([["the bank"]], regions=True)
+    assert row.token == "the bank"

@@ -99,14 +99,21 @@ def read_tagged_table(path: str | Path, columns: Columns) -> list[TaggedSentence
     return not_empty(path, found, "sentences; expected one")
 
 
-def read_conllu(path: str | Path, column: ConlluColumn = "upos") -> list[TaggedSentence]:
+def read_conllu(
+    path: str | Path, column: ConlluColumn = "upos", *, fewest: int = FEWEST_DOCUMENTS
+) -> list[TaggedSentence]:
     """All sentences of a CoNLL-U file, tagged with its UPOS or its XPOS.
 
     Comments, ranges of words that are written as one (1-2) and empty nodes (1.1) are skipped.
+
+    Args:
+        path: the file, decompressed as its suffix says.
+        column: the tags to read.
+        fewest: if the file has fewer documents (`# newdoc`), they are not told apart.
     """
     if column not in CONLLU_COLUMNS:
         raise ConfigError(f"column must be one of {', '.join(CONLLU_COLUMNS)}, got {column!r}")
-    return _sentences(path, _conllu_words(path, column), "# newdoc")
+    return _sentences(path, _conllu_words(path, column), "# newdoc", fewest)
 
 
 def _column_words(path: str | Path, word: int, tag: int) -> Iterator[list[TaggedWord]]:
@@ -166,7 +173,10 @@ def _count(width: int, has_tabs: bool) -> str:
 
 
 def _sentences(
-    path: str | Path, sentences: Iterable[list[TaggedWord]], boundary: str
+    path: str | Path,
+    sentences: Iterable[list[TaggedWord]],
+    boundary: str,
+    fewest: int = FEWEST_DOCUMENTS,
 ) -> list[TaggedSentence]:
     found: list[TaggedSentence] = []
     starts = [number for number, line in numbered_lines(path) if line.startswith(boundary)]
@@ -176,7 +186,7 @@ def _sentences(
                 what = f"the {'tag' if word else 'word'} is empty; fill it in or delete the line"
                 raise DataError(path, number, what)
         numbers, words, tags = zip(*sentence, strict=True)
-        document = bisect(starts, numbers[0]) if len(starts) >= FEWEST_DOCUMENTS else 0
+        document = bisect(starts, numbers[0]) if len(starts) >= fewest else 0
         found.append(TaggedSentence(words, tags, document=document))
     return not_empty(path, found, "sentences; expected a word and tag")
 
