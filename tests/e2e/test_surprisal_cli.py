@@ -150,3 +150,135 @@ def test_a_wrong_call_is_refused_before_a_model_is_loaded(run, arguments, messag
     assert found.returncode == 2
     assert message in found.stderr.decode()
     assert "loading" not in found.stderr.decode()
+
+
+SPR = """item;word;rt;length
+1;Mira;300;
+1;sings.;310.50;"a; b"
+1;;;
+2;"Sol";290;7
+2;NA;1e-9;
+2;  ;;
+1;runs,;305;7
+"""
+
+
+def in_table(run, path, model, *more):
+    columns = ("--word", "word", "--sentence", "item")
+    return run("surprisal", path, "--model", model, *columns, *more)
+
+
+def test_a_table_keeps_its_rows_and_columns_and_gets_those_of_surprisal(
+    run, model, tiny_lm, tmp_path
+):
+    path = tmp_path / "spr.csv"
+    path.write_text(SPR)
+    rows = rows_of(in_table(run, path, model))
+    given = list(csv.DictReader(io.StringIO(SPR), delimiter=";"))
+    added = [*HEADER[3:8], "relmo_length", "known"]
+    assert list(rows[0]) == ["item", "word", "rt", "length", *added]
+    assert [{name: row[name] for name in given[0]} for row in rows] == given
+    wanted = tiny_lm.lm.surprisal([["Mira", "sings."], ["Sol", "NA"], ["runs,"]], regions=True)
+    filled = [row for row in rows if row["word"].strip()]
+    for row, words in zip(filled, [word for each in wanted for word in each], strict=True):
+        assert float(row["surprisal"]) == pytest.approx(words.surprisal, abs=1e-5)
+        assert (row["relmo_length"], row["known"]) == (str(words.length), str(words.known))
+    for row in (rows[2], rows[5]):
+        assert [row[name] for name in added] == [""] * len(added)
+
+
+def test_tables_of_all_formats_hold_numbers_and_missing_cells(run, model, tmp_path):
+    cells = [
+        {"item": 1, "word": "Mira", "rt": None},
+        {"item": 1, "word": None, "rt": None},
+        {"item": 1, "rt": 1e-9, "more": [1]},
+        {"item": 2, "word": 1984, "rt": 3},
+    ]
+    path = tmp_path / "spr.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in cells))
+    rows = [json.loads(line) for line in in_table(run, path, model, "--json").stdout.splitlines()]
+    assert [row["surprisal"] is None for row in rows] == [False, True, True, False]
+    assert [row["rt"] for row in rows] == [None, None, 1e-9, 3]
+    assert [row["rt"] for row in rows_of(in_table(run, path, model))] == ["", "", "1e-09", "3"]
+    parquet = pytest.importorskip("pyarrow.parquet")
+    refused = in_table(run, path, model, "-o", tmp_path / "out.parquet")
+    assert refused.returncode != 0
+    assert b"one type per column" in refused.stderr
+    path.write_text("".join(json.dumps(row) + "\n" for row in cells[:3]))
+    out, again = tmp_path / "out.parquet", tmp_path / "again.parquet"
+    assert in_table(run, path, model, "-o", out).returncode == 0
+    assert in_table(run, out, model, "-o", again).returncode == 0
+    found = parquet.read_table(again).to_pylist()
+    assert [row["relmo_surprisal"] for row in found] == [row["surprisal"] for row in found]
+    assert [row["word"] for row in found] == ["Mira", None, None]
+
+
+def test_a_table_has_documents_if_it_says_so(run, model, tmp_path):
+    path = tmp_path / "spr.tsv"
+    path.write_text("story\titem\tword\n" + "".join(
+        f"{story}\t{item}\t{word}\n"
+        for story, item in ("a1", "a2", "b1") for word in ("Mira", "runs")
+    ))  # fmt: skip
+    rows = rows_of(in_table(run, path, model, "--context", "document", "--document", "story"))
+    found = [row["surprisal"] for row in rows]
+    assert found[:2] == found[4:]
+    assert found[:2] != found[2:4]
+    both = rows_of(in_table(run, path, model, "--sentence", "story,item"))
+    assert len({row["surprisal"] for row in both}) == 2
+    path.write_text("story\titem\tword\na\t1\tMira\n\t\t\na\t1\truns\n")
+    empty = rows_of(in_table(run, path, model))  # a row of its own, in no sentence
+    assert [row["word"] for row in empty] == ["Mira", "", "runs"]
+
+
+def test_a_table_without_its_columns_is_refused_by_name(run, tmp_path):
+    path = tmp_path / "spr.csv"
+    path.write_text(SPR)
+    (tmp_path / "text.txt").write_text(TEXT)
+    word, sentence = ("--word", "word"), ("--sentence", "item")
+    for arguments, message in [
+        ([path], "is a table: give --word COLUMN"),
+        ([path, *word], "needs --sentence COLUMN"),
+        ([tmp_path / "text.txt", *sentence], "give --word COLUMN, too"),
+        ([path, "--word", "token", *sentence], "no column 'token'; found 'item', 'word'"),
+        ([path, *word, "--sentence", "item,list"], "no column 'list'"),
+        ([path, path, *word, *sentence], "one table at a time"),
+        ([path, *word, *sentence, "--tokenized"], "--tokenized or --word, not both"),
+        ([path, *word, *sentence, "--context", "document"], "needs --document COLUMN"),
+        ([tmp_path / "text.txt", *word, *sentence], "unknown table format"),
+    ]:
+        found = run("surprisal", *arguments)
+        assert found.returncode == 2
+        assert message in found.stderr.decode()
+        assert "loading" not in found.stderr.decode()
+
+
+def test_documents_of_several_files_are_counted_and_never_joined(run, model, text, tmp_path):
+    (tmp_path / "b.txt").write_text("Sol runs.\nMira sings.\n")
+    more = ("--model", model, "--context", "document")
+    rows = rows_of(run("surprisal", text, tmp_path / "b.txt", *more))
+    assert list(rows[0]) == [*HEADER, "document_id"]
+    assert [int(row["document_id"]) for row in rows] == [0] * 12 + [1] * 3 + [2] * 6
+    assert [int(row["sentence_id"]) for row in rows[12:]] == [2] * 3 + [3] * 3 + [4] * 3
+    alone = rows_of(run("surprisal", tmp_path / "b.txt", *more))
+    assert [row["surprisal"] for row in rows[15:]] == [row["surprisal"] for row in alone]
+
+
+def test_a_document_of_a_treebank_begins_anew(run, model, tmp_path):
+    path = tmp_path / "tree.conllu"
+    path.write_text(f"# newdoc\n{CONLLU}\n# newdoc id = 2\n{CONLLU}\n{CONLLU}")
+    rows = rows_of(run("surprisal", path, "--model", model, "--context", "document"))
+    found = [row["surprisal"] for row in rows]
+    assert found[:3] == found[3:6]
+    assert found[3:6] != found[6:]
+
+
+def test_bytes_that_are_not_utf8_end_the_command_before_a_header(run, model, tmp_path):
+    path = tmp_path / "latin.txt"
+    path.write_bytes(b"Sol runs.\n\nSol \xe9.\n")
+    for source, stdin in ((path, b""), ("-", path.read_bytes())):
+        found = run("surprisal", source, "--model", model, stdin=stdin)
+        assert found.returncode != 0
+        assert found.stdout == b""
+        assert b"line 3 is not UTF-8" in found.stderr
+        assert b"iconv -f LATIN1 -t UTF-8" in found.stderr
+        assert b"relmo embed" not in found.stderr

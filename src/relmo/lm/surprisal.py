@@ -72,7 +72,7 @@ class WordSurprisal(NamedTuple):
     length: int
     """Its characters."""
     known: bool
-    """Whether it is in the vocabulary; else its letters are counted. Of a region: all its tokens."""
+    """Whether it is in the vocabulary; else its letters are counted. Of a region: every token."""
 
 
 def check_context(context: Context) -> None:
@@ -97,13 +97,15 @@ def split_regions(
             An empty item has no tokens: it is not read.
     """
     if not attached:
-        for words in tokenized(sentences, tokenizer):
-            yield SplitSentence(words, words, [1] * len(words))
+        for tokens in tokenized(sentences, tokenizer):
+            yield SplitSentence(tokens, tokens, [1] * len(tokens))
         return
     check_sentences(sentences)
     for number, each in enumerate(sentences):
-        is_text = isinstance(each, str)
-        words = REGION.findall(each) if is_text else checked_words(each, number, may_split=True)
+        if isinstance(each, str):
+            words: list[str] = REGION.findall(each)
+        else:
+            words = checked_words(each, number, may_split=True)
         parts = [[token.text for token in tokenizer.tokens(word)] for word in words]
         yield SplitSentence(words, [*chain.from_iterable(parts)], [*map(len, parts)])
 

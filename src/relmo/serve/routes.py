@@ -138,7 +138,7 @@ def relmo_routes(service: Service) -> APIRouter:
     @router.post("/substitutes", response_model=schemas.Substitutes)
     async def substitutes(body: schemas.SubstitutesBody, request: Request) -> Response:
         """Return the words that both language models expect at a position of a sentence."""
-        (sentence,) = await service.tokenize([body.sentence])
+        (sentence,) = await service.tokenize([body.sentence], "sentence")
         found = await service.substitutes(sentence.words, body)
         _log_size(request, [sentence])
         scored = [{"word": word, "score": score} for word, score in found]
@@ -149,7 +149,7 @@ def relmo_routes(service: Service) -> APIRouter:
     @router.post("/surprisal", response_model=schemas.Surprisal)
     async def surprisal(body: schemas.SurprisalBody, request: Request) -> Response:
         """Return how unexpected each word of a sentence is, in bits."""
-        (sentence,) = await service.tokenize([body.sentence])
+        (sentence,) = await service.tokenize([body.sentence], "sentence")
         _log_size(request, [sentence])
         fields = schemas.WordBits.model_fields
         words = [{name: getattr(row, name) for name in fields}

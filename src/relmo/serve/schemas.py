@@ -48,11 +48,11 @@ WORD = {"type": "string", "pattern": f"^[^{_SPACES}]*$"}
 SENTENCE, SCORED = (
     {
         "anyOf": [
-            {"type": "string", "x-maxLength": "characters"},
-            {"type": "array", "items": WORD, "x-maxItems": limit},
+            {"type": "string", "minLength": least, "x-maxLength": "characters"},
+            {"type": "array", "items": WORD, "minItems": least, "x-maxItems": limit},
         ]
     }
-    for limit in ("sentence_tokens", "scored_tokens")
+    for least, limit in ((0, "sentence_tokens"), (1, "scored_tokens"))
 )
 SENTENCES = {"type": "array", "items": SENTENCE, "minItems": 1, "x-maxItems": "texts"}
 LAYER = {"type": "integer", "minimum": 0, "x-maximum": "top_layer"}
@@ -79,6 +79,12 @@ def _check_input(value: Any) -> Any:  # noqa: ANN401 - any JSON
     if isinstance(value, list) and "" in value:
         raise ValueError(f"text {value.index('')} is empty; remove it")
     return _check_strings(value, EXPECTED_TEXTS)
+
+
+def _check_scored(value: Any) -> Any:  # noqa: ANN401 - any JSON
+    if value == "" or value == []:
+        raise ValueError("expected a sentence, got an empty value")
+    return _check_strings(value)
 
 
 def _check_sentences(value: Any) -> Any:  # noqa: ANN401 - any JSON
@@ -161,7 +167,7 @@ TEXTS = {"anyOf": [TEXT, {"type": "array", "items": TEXT, "minItems": 1, "x-maxI
 
 Texts = Annotated[str | list[str], BeforeValidator(_check_input), WithJsonSchema(TEXTS)]
 Sentence = Annotated[str | list[str], BeforeValidator(_check_strings), WithJsonSchema(SENTENCE)]
-ScoredSentence = Annotated[str | list[str], BeforeValidator(_check_strings), WithJsonSchema(SCORED)]
+ScoredSentence = Annotated[str | list[str], BeforeValidator(_check_scored), WithJsonSchema(SCORED)]
 Sentences = Annotated[
     list[str | list[str]], BeforeValidator(_check_sentences), WithJsonSchema(SENTENCES)
 ]
@@ -366,7 +372,8 @@ class SurprisalBody(Body):
     """POST /surprisal."""
 
     sentence: ScoredSentence = Field(
-        description="A string is split by the model's tokenizer, as one sentence."
+        description="A string is split by the model's tokenizer, as one sentence; a list has its "
+        "tokens (not regions with punctuation attached)."
     )
 
 

@@ -127,11 +127,18 @@ class Service:
         note = next(filter(None, found), None)
         return {"note": note} if isinstance(note, str) else {}
 
-    async def tokenize(self, sentences: Sequence[str | Sequence[str]]) -> list[TokenizedSentence]:
-        """Tokenize strings, take token lists as they are, and check both against the limits."""
-        self.check_limit("texts", len(sentences), "sentences")
+    async def tokenize(
+        self, sentences: Sequence[str | Sequence[str]], param: str = "sentences"
+    ) -> list[TokenizedSentence]:
+        """Tokenize strings, take token lists as they are, and check both against the limits.
+
+        Args:
+            sentences: strings or token lists.
+            param: the field of the request that they come from, for errors.
+        """
+        self.check_limit("texts", len(sentences), param)
         size = sum(len(s) if isinstance(s, str) else sum(map(len, s)) for s in sentences)
-        return await self._in_background(lambda: self._tokenize_all(sentences), size, "sentences")
+        return await self._in_background(lambda: self._tokenize_all(sentences, param), size, param)
 
     async def substitutes(
         self, words: Sequence[str], body: SubstitutesBody
@@ -210,7 +217,7 @@ class Service:
             raise ApiError(404, text, code="no_index")
         k = self._num_results(body)
         self.check_limit("query_characters", len(body.query), "query")
-        (query,) = await self.tokenize([body.query])
+        (query,) = await self.tokenize([body.query], "query")
         if not query.words:
             raise invalid("the query contains no words", "no_words", "query")
         limits = self.limits
@@ -280,23 +287,28 @@ class Service:
             parts.append(part)
         return parts
 
-    def _tokenize_all(self, sentences: Sequence[str | Sequence[str]]) -> list[TokenizedSentence]:
+    def _tokenize_all(
+        self, sentences: Sequence[str | Sequence[str]], param: str
+    ) -> list[TokenizedSentence]:
         found: list[TokenizedSentence] = []
         total = 0
         for number, sentence in enumerate(sentences):
-            found.append(self._tokenize(sentence, number))
-            total = self._check_words(total, found[-1].words, "sentences")
+            found.append(self._tokenize(sentence, number, param))
+            total = self._check_words(total, found[-1].words, param)
         return found
 
-    def _tokenize(self, sentence: str | Sequence[str], number: int) -> TokenizedSentence:
+    def _tokenize(
+        self, sentence: str | Sequence[str], number: int, param: str
+    ) -> TokenizedSentence:
         if isinstance(sentence, str):
-            tokens = self._tokens(sentence, "sentences")
+            tokens = self._tokens(sentence, param)
             return TokenizedSentence([token.text for token in tokens], tokens)
         spaced = next((p for p, word in enumerate(sentence) if word and word.split() != [word]), -1)
         if spaced >= 0:
-            text = f"token {spaced} of sentence {number} contains whitespace; to have a text "
+            whose = f"sentence {number}" if param == "sentences" else f"the {param}"
+            text = f"token {spaced} of {whose} contains whitespace; to have a text "
             text += "tokenized, send it as a string"
-            raise invalid(text, "token_with_space", "sentences")
+            raise invalid(text, "token_with_space", param)
         return TokenizedSentence(list(sentence), None)
 
     def _tokens(self, sentence: str, param: str) -> list[Token]:

@@ -217,7 +217,7 @@ def _json_rows(path: str | Path) -> Iterator[Row]:
 
 
 def _named_rows(path: str | Path, kind: TableFormat) -> Iterator[Row]:
-    lines = ((n, line.split("\t")) for n, line in numbered_lines(path) if line.strip(WHITE))
+    lines = ((n, line.split("\t")) for n, line in numbered_lines(path) if line.strip(" "))
     rows = _csv_rows(path) if kind == "csv" else lines
     first, names = next(rows, (1, []))
     if len(set(names)) < len(names):

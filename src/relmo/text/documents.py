@@ -30,6 +30,7 @@ MAX_LINE_BYTES = 1 << 28
 """Bytes of a line; a longer one is an error. Whole corpora exist that are one line of 100 MB."""
 CHUNK = 1 << 12
 """Compressed bytes read at a time, which unpack to 128 MB at most."""
+OR_REPLACE = "; or read U+FFFD instead: --errors replace"
 
 
 def find_files(patterns: Sequence[str | Path]) -> list[Path]:
@@ -78,15 +79,17 @@ def read_files(files: Iterable[Path | BinaryIO], errors: Errors = "strict") -> I
         if isinstance(file, Path):
             try:
                 with file.open("rb") as stream:
-                    yield from read_lines(stream, str(file), errors)
+                    yield from read_lines(stream, str(file), errors, OR_REPLACE)
             except OSError as error:
                 raise TextError(f"{file}: cannot be read ({error.strerror})") from error
         else:
-            yield from read_lines(file, getattr(file, "name", "input"), errors)
+            yield from read_lines(file, getattr(file, "name", "input"), errors, OR_REPLACE)
 
 
-def read_lines(file: Iterable[bytes], name: str, errors: Errors = "strict") -> Iterator[str]:
-    """Decode a stream of raw lines; error messages call it `name`."""
+def read_lines(
+    file: Iterable[bytes], name: str, errors: Errors = "strict", advice: str = ""
+) -> Iterator[str]:
+    """Decode a stream of raw lines; error messages call it `name` and end with the advice."""
     readline = getattr(file, "readline", None)
     bounded = file if readline is None else iter(partial(readline, MAX_LINE_BYTES + 1), b"")
     for number, raw in enumerate(bounded, start=1):
@@ -102,10 +105,11 @@ def read_lines(file: Iterable[bytes], name: str, errors: Errors = "strict") -> I
         except UnicodeDecodeError as error:
             is_utf16 = number == 1 and line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
             guess = " (it looks like UTF-16)" if is_utf16 else ""
+            encoding = "UTF-16" if is_utf16 else "LATIN1"
             raise TextError(
                 f"{name}: line {number} is not UTF-8 (byte 0x{line[error.start]:02x} at byte "
-                f"{error.start + 1} of the line); convert the file to UTF-8{guess}; "
-                f"relmo embed --errors replace reads U+FFFD instead"
+                f"{error.start + 1} of the line); convert the file to UTF-8{guess}, for example: "
+                f"iconv -f {encoding} -t UTF-8 FILE > NEW{advice}"
             ) from error
 
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, TextIO
 
-from relmo.errors import ConfigError, need_extra
+from relmo.errors import ConfigError, TextError, need_extra
 from relmo.files import replacing
 from relmo.vectors.writer import check_place
 
@@ -47,7 +47,12 @@ def write_rows(path: Path, fields: Sequence[str], rows: Iterable[Row]) -> None:
 def print_rows(
     file: TextIO, fields: Sequence[str], rows: Iterable[Row], separator: str | None = "\t"
 ) -> None:
-    """Print lines of cells after a line of names, or JSON objects if there is no separator."""
+    """Print lines of cells after a line of names, or JSON objects if there is no separator.
+
+    Nothing is printed before there is a first row, or none: making it may fail.
+    """
+    rest = iter(rows)
+    first = [*islice(rest, 1)]
     write: Callable[[Row], Any]
     if separator is None:
         write = lambda row: file.write(_as_json(fields, row))  # noqa: E731
@@ -55,7 +60,7 @@ def print_rows(
         table = csv.writer(file, delimiter=separator, lineterminator="\n")
         table.writerow(fields)
         write = lambda row: table.writerow(map(_cell, row))  # noqa: E731
-    for row in rows:
+    for row in chain(first, rest):
         write(row)
 
 
@@ -68,7 +73,7 @@ def _cell(value: object) -> object:
 
 def _as_json(fields: Sequence[str], row: Row) -> str:
     values = (None if isinstance(v, float) and v != v else v for v in row)
-    return json.dumps(dict(zip(fields, values, strict=True)), ensure_ascii=True) + "\n"
+    return json.dumps(dict(zip(fields, values, strict=True)), default=str) + "\n"
 
 
 def _write_parquet(path: Path, fields: Sequence[str], rows: Iterable[Row]) -> None:
@@ -78,7 +83,11 @@ def _write_parquet(path: Path, fields: Sequence[str], rows: Iterable[Row]) -> No
     writer = None
     for part in _parts(rows):
         columns = dict(zip(fields, map(list, zip(*part, strict=True)), strict=True))
-        table = pa.table(columns, None if writer is None else writer.schema)
+        try:
+            table = pa.table(columns, None if writer is None else writer.schema)
+        except pa.ArrowException as error:
+            what = "Parquet takes values of one type per column"
+            raise TextError(f"{what} ({error}); write .jsonl, .csv or .tsv") from error
         if writer is None:
             writer = pq.ParquetWriter(path, table.schema)
         writer.write_table(table)
@@ -89,6 +98,8 @@ def _write_parquet(path: Path, fields: Sequence[str], rows: Iterable[Row]) -> No
 
 
 def _parts(rows: Iterable[Row]) -> Iterator[list[Row]]:
+    """A list is one part: a later row may be what tells the type of a column."""
+    size = len(rows) if isinstance(rows, list) else ROWS
     rest = iter(rows)
-    while part := list(islice(rest, ROWS)):
+    while part := list(islice(rest, size)):
         yield part

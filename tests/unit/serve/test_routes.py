@@ -273,6 +273,16 @@ def test_surprisal_of_no_words_is_empty_and_of_too_many_refused(make_client, spe
         assert error["message"] == "4 words in a sentence exceed the limit of 3; split it"
 
 
+def test_an_error_about_a_sentence_names_its_field(make_client, speaking):
+    client = make_client(speaking)
+    for sentence, message in (("", "empty"), ([], "empty"), (["a", "b c"], "token 1 of the sent")):
+        error = client.post("/surprisal", json={"sentence": sentence}).json()["error"]
+        assert error["param"] == "sentence"
+        assert message in error["message"]
+    body = {"sentence": ["a b"], "position": 0}
+    assert client.post("/substitutes", json=body).json()["error"]["param"] == "sentence"
+
+
 BEFORE = [f"We sat on the {word} bank of a river ." for word in ("muddy", "wet", "steep", "green")]
 AFTER = [f"The {word} bank raised its rates ." for word in ("old", "new", "rich", "poor")]
 LINES = [f"{line[:-1]}{word} ." for line in (*BEFORE, *AFTER) for word in ("here", "there", "now")]

@@ -123,7 +123,7 @@ POOL = {
     "sentences": [["bank"], ["bank", ["bank"]], *([each, "bank"] for each in SENTENCE_VALUES),
                   ["bank"] * 3, ["bank"] * 4, [[]], [{}]],
     "layers": ["all", "top", "last", 2, 2.0, 3, [0, 2], [0, 0], [0.0], [3], ["all"], [True]],
-    "sentence": SENTENCE_VALUES,
+    "sentence": [*SENTENCE_VALUES, "bank", ["the", "bank"]],
     "position": [10**6, 10**6 + 1, "0"],
     "k": [5, 5.0, 6, 999_999, "5"],
     "query": ["a" * 20, "a" * 21, " ", "\x1f"],
