@@ -111,9 +111,7 @@ def surprisal(
     if output is not None:
         check_rows_output(output)
     table = _table(files, word, sentence, document)
-    if table is None:
-        _check_text(files)
-    elif given == "document" and document is None:
+    if table is not None and given == "document" and document is None:
         raise ConfigError("--context document of a table needs --document COLUMN")
     with working("loading PyTorch"):
         from relmo.elmo import Elmo
@@ -123,6 +121,8 @@ def surprisal(
     if output is not None:
         separator = TEXT_FORMATS.get(output.suffix.lower())
     with if_interrupted(NOTHING_WRITTEN):
+        if table is None:
+            _check_text(files)
         with working(f"loading {model}"):
             elmo = Elmo.from_pretrained(model, precision=precision)  # type: ignore[arg-type]
             lm = elmo.lm
