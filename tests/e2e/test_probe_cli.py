@@ -46,6 +46,7 @@ def test_a_person_sees_a_table_of_readings_and_parts(run, model, tmp_path):
 def test_a_person_sees_phenomena_and_directions(run, model, tmp_path):
     found = run("probe", "blimp", "--data", write_pairs(tmp_path / "data"), "--model", model)
     lines = [line.split() for line in found.stdout.decode().splitlines()]
+    assert "6 pairs, 2 paradigms, 0 ties (counted as wrong)" in found.stdout.decode()
     assert lines[1] == ["part", "forward", "backward", "both"]
     assert [line[0] for line in lines[2:]] == ["overall", "agreement"]  # no single paradigm
 

@@ -31,7 +31,9 @@ Name = Annotated[
         "threshold).",
     ),
 ]
-Data = Annotated[Path, typer.Option(help="Folder with the probe's data.")]
+Data = Annotated[
+    Path, typer.Option(help="Folder with the probe's data; for blimp also one .jsonl file.")
+]
 RecordFolder = Annotated[
     Path | None, typer.Option(help="Folder to write the record, run.json, to.")
 ]
@@ -43,6 +45,13 @@ Cache = Annotated[
     Path | None, typer.Option(help="Folder in which to keep the data's layers for the next run.")
 ]
 Seed = Annotated[int, typer.Option(help="Random seed of the classifiers.")]
+PairFile = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="File for the result of each pair of blimp: .tsv, .csv, .jsonl or .parquet.",
+    ),
+]
 
 
 def probe(
@@ -54,16 +63,17 @@ def probe(
     cache: Cache = None,
     precision: Precision = "float32",
     seed: Seed = 0,
+    pairs: PairFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Measure what each layer of a model encodes, with as little training as possible."""
     with working("loading PyTorch"):
         from relmo.elmo import Elmo
-        from relmo.lab.probes.run import BY_PART, MEASURED, check_probe, run_probe, score_table
+        from relmo.lab.probes.run import BY_PART, check_probe, heading, run_probe, score_table
 
-    check_probe(name, data, output, vectors, cache, seed)
+    check_probe(name, data, output, vectors, cache, seed, pairs)
     kept = "" if cache is None else f"; layers of parts read to their end are kept in {cache}"
-    options = {"output": output, "vectors": vectors, "cache": cache}
+    options = {"output": output, "vectors": vectors, "cache": cache, "pairs": pairs}
     with if_interrupted(f"interrupted; no scores were written{kept}"):
         with working(f"loading {model}"):
             elmo = Elmo.from_pretrained(model, precision=precision)  # type: ignore[arg-type]
@@ -71,7 +81,7 @@ def probe(
     if as_json:
         say(results, as_json=True)
     else:
-        typer.echo(f"{name}, {elmo.config.name}: {MEASURED.get(name, 'accuracy in percent')}")
+        typer.echo(f"{name}, {elmo.config.name}: {heading(name, results)}")
         Console().print(score_table(results, by_part=name in BY_PART))
 
 

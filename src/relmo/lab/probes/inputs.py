@@ -7,6 +7,7 @@ so memory grows with the annotations, not with the corpus; `relmo.vectors.table_
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from fnmatch import fnmatchcase
@@ -76,7 +77,13 @@ class ProbeInputs(NamedTuple):
     ) -> dict[str, Any]:
         """The data of a record: the folder's name, counts per part, checksums of all files."""
         used = [*files, *([] if self.vectors is None else [self.vectors])]
-        checksums = {path.name: {"sha256": sha256(path)} for path in used}
+        times = Counter(path.name for path in used)
+        checksums = {
+            path.name if times[path.name] == 1 else os.path.relpath(path, self.data): {
+                "sha256": sha256(path)
+            }
+            for path in used
+        }
         return {"name": self.data.resolve().name, **counts, "files": checksums}
 
 
@@ -88,7 +95,9 @@ class ProbeResult(NamedTuple):
     settings: dict[str, Any]
     """Fixed settings, and those chosen on training or development data."""
     scores: dict[str, float]
-    """PART_METRIC_READING -> percent."""
+    """PART_METRIC_READING -> percent, and what was counted on the way, by names with units."""
+    rows: Sequence[tuple[Any, ...]] = ()
+    """One for each item, of a probe that judges items."""
 
 
 def every_word(sentences: Sequence[ProbeWords]) -> ProbeText:

@@ -13,16 +13,23 @@ from rich.table import Table
 from relmo.elmo import Elmo
 from relmo.errors import ConfigError
 from relmo.files import make_folder
-from relmo.lab.probes.acceptability import probe_acceptability
+from relmo.lab.probes.acceptability import probe_acceptability, sentences_in_words
 from relmo.lab.probes.inputs import ProbeInputs, ProbeResult
 from relmo.lab.probes.intrinsic import probe_intrinsic
-from relmo.lab.probes.minimal_pairs import PARADIGM, probe_minimal_pairs
+from relmo.lab.probes.minimal_pairs import (
+    PARADIGM,
+    PairRow,
+    find_pairs,
+    pairs_in_words,
+    probe_minimal_pairs,
+)
 from relmo.lab.probes.pos import probe_pos
 from relmo.lab.probes.wic import probe_wic
 from relmo.lab.probes.wsd import probe_wsd
 from relmo.progress import working
 from relmo.train.distributed import World
 from relmo.train.run import Run, write_record
+from relmo.vectors.row_files import check_rows_output, write_rows
 
 PROBES: dict[str, Callable[[ProbeInputs], ProbeResult]] = {
     "pos": probe_pos,
@@ -32,7 +39,7 @@ PROBES: dict[str, Callable[[ProbeInputs], ProbeResult]] = {
     "blimp": probe_minimal_pairs,
     "acceptability": probe_acceptability,
 }
-SCORE = re.compile(r"(?P<part>.+?)_(?P<metric>accuracy|f1|mcc)_(?P<reading>.+)")
+SCORE = re.compile(r"(?P<part>.+)_(?P<metric>accuracy|f1|mcc)_(?P<reading>.+)")
 MEASURE = re.compile(r"(?P<part>.+)_(?P<reading>layer_\d+)")
 BY_PART = ("blimp", "acceptability")
 """Probes whose table has a row per part: their readings are few."""
@@ -41,6 +48,8 @@ MEASURED = {
     "wsd": "F1 in percent",
     "intrinsic": "cosines and explained variance",
 }
+
+REMARKS = {"blimp": pairs_in_words, "acceptability": sentences_in_words}
 
 
 def run_probe(
@@ -52,24 +61,30 @@ def run_probe(
     vectors: str | Path | None = None,
     cache: str | Path | None = None,
     seed: int = 0,
+    pairs: str | Path | None = None,
 ) -> dict[str, float]:
-    """Score a model by a probe: PART_METRIC_READING -> percent.
+    """Score a model by a probe: PART_METRIC_READING -> percent, and counts.
 
     Args:
         name: pos, wsd, wic, intrinsic, blimp or acceptability.
         elmo: the model.
-        data: folder with the probe's files.
+        data: folder with the probe's files; for blimp also a single file.
         output: folder to write the record, run.json, to; by default none is written.
         vectors: file of static vectors to probe beside the layers.
         cache: folder in which the layers of the data are kept for the next run.
         seed: of the classifiers that are trained.
+        pairs: file for the result of each pair, .tsv, .csv, .jsonl or .parquet; blimp alone.
     """
     data = Path(data)
-    output, vectors, cache = (None if p is None else Path(p) for p in (output, vectors, cache))
-    check_probe(name, data, output, vectors, cache, seed)
+    output, vectors, cache, pairs = (
+        None if path is None else Path(path) for path in (output, vectors, cache, pairs)
+    )
+    check_probe(name, data, output, vectors, cache, seed, pairs)
     begun = time.monotonic()
     with working(f"probe {name}"):  # and of its parts, what takes long
         result = PROBES[name](ProbeInputs(elmo, data, vectors, cache, seed))
+    if pairs is not None:
+        write_rows(pairs, PairRow._fields, result.rows)
     if output is not None:
         record = {
             "task": f"probe-{name}",
@@ -87,15 +102,27 @@ def run_probe(
 
 
 def check_probe(
-    name: str, data: Path, output: Path | None, vectors: Path | None, cache: Path | None, seed: int
+    name: str,
+    data: Path,
+    output: Path | None,
+    vectors: Path | None,
+    cache: Path | None,
+    seed: int,
+    pairs: Path | None = None,
 ) -> None:
     """Raise ConfigError for a call that cannot work, before a model is loaded for it."""
     if name not in PROBES:
         near = get_close_matches(name, PROBES, 1)
         hint = f"did you mean {near[0]!r}?" if near else f"choose {', '.join(PROBES)}"
         raise ConfigError(f"no probe {name!r}; {hint}")
-    if not data.is_dir():
+    if name == "blimp" and data.is_file():
+        find_pairs(data)
+    elif not data.is_dir():
         raise ConfigError(f"{data} is not a folder; give the folder with the data files")
+    if pairs is not None:
+        if name != "blimp":
+            raise ConfigError(f"only blimp has pairs; leave --pairs out for {name}")
+        check_rows_output(pairs)
     if seed < 0:
         raise ConfigError(f"seed must be an integer ≥ 0, got {seed}")
     if vectors is not None and not vectors.is_file():
@@ -107,16 +134,23 @@ def check_probe(
         Run(output).check_start(resume=False)
 
 
+def heading(name: str, results: Mapping[str, float]) -> str:
+    """What the table shows, and what to know about it."""
+    what = MEASURED.get(name, "accuracy in percent")
+    return f"{what}; {REMARKS[name](results)}" if name in REMARKS else what
+
+
 def score_table(results: Mapping[str, float], *, by_part: bool = False) -> Table:
     """One row per reading, one column per part or measure; or the other way round.
 
-    Scores of single paradigms are left out: there are dozens.
+    Scores of single paradigms, of which there are dozens, and counts are left out.
     """
     cells: dict[str, dict[str, float]] = {}
     columns: dict[str, None] = {}  # an ordered set
     for name, value in results.items():
         found = SCORE.fullmatch(name) or MEASURE.fullmatch(name)
-        assert found is not None, name
+        if found is None:
+            continue
         row, column = found["reading"], found["part"]
         if found.groupdict().get("metric") == "mcc":
             column = f"{column}, Matthews"

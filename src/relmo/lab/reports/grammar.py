@@ -33,7 +33,7 @@ def _overall(probes: Sequence[Probe]) -> page.Table:
 
 
 def _phenomena(probe: Probe) -> page.Table:
-    """One row per phenomenon, then how many of its paradigms are easy or hard."""
+    """One row per phenomenon, beside the published LSTM."""
     theirs = TEXTS["grammar"]["phenomena"]
     parts = [p for p in probe.parts if not p.startswith(PARADIGM) and p != OVERALL]
     rows: list[page.Row] = [

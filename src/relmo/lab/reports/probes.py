@@ -23,7 +23,7 @@ METHODS, SETS, INTRINSIC = TEXTS["methods"], TEXTS["sets"], TEXTS["intrinsic"]["
 """Names of methods, of what they are scored on, and of measures of how contextual a layer is."""
 PLAIN = "plain_"
 """Prefix of a method that uses the paper's rule, the nearest centroid and nothing else."""
-FLAT = re.compile(r"(.+?)_(f1|accuracy)_(.+)")
+FLAT = re.compile(r"(.+)_(f1|accuracy)_(.+)")
 WITHOUT_VECTORS = "most_frequent", "first_sense", "majority"
 """Methods that use no vectors."""
 

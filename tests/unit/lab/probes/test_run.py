@@ -39,6 +39,24 @@ def test_the_same_call_gives_the_same_scores_with_a_cache_and_without(name, tiny
     assert json.loads(json.dumps(first)) == first
 
 
+def test_pairs_are_written_to_a_file(tiny_lm, tmp_path):
+    data = WRITERS["blimp"](tmp_path / "data")
+    run_probe("blimp", tiny_lm, data / "agreement_1.jsonl", pairs=tmp_path / "pairs.jsonl")
+    rows = [json.loads(line) for line in (tmp_path / "pairs.jsonl").read_text().splitlines()]
+    assert [row["line"] for row in rows] == [1, 2, 3]
+    assert rows[0]["nats_both"] == pytest.approx(rows[0]["nats_forward"] + rows[0]["nats_backward"])
+    with pytest.raises(ConfigError, match=r"the output must end in \.tsv"):
+        run_probe("blimp", None, data, pairs=tmp_path / "pairs.xls")
+
+
+def test_files_of_one_name_have_their_own_checksums(tiny_lm, tmp_path):
+    for name in ("a", "b"):
+        WRITERS["blimp"](tmp_path / "data" / name)
+    run_probe("blimp", tiny_lm, tmp_path / "data", output=tmp_path / "run")
+    files = read_record(tmp_path / "run" / "run.json")["data"]["files"]
+    assert {"a/agreement_1.jsonl", "b/agreement_1.jsonl"} <= files.keys()
+
+
 def test_a_path_may_be_a_string(tiny, tmp_path):
     data = WRITERS["intrinsic"](tmp_path / "data")
     run_probe("intrinsic", tiny, str(data), output=str(tmp_path / "run"))
@@ -62,6 +80,7 @@ def test_a_wrong_call_is_named(tiny, tmp_path):
         ({"vectors": "nowhere.txt"}, "nowhere.txt: no such file"),
         ({"output": "a-file"}, "a-file is not a folder"),
         ({"cache": "a-file"}, "a-file is not a folder"),
+        ({"pairs": "pairs.tsv"}, "only blimp has pairs; leave --pairs out for pos"),
     ],
 )
 def test_a_wrong_argument_is_named_before_anything_is_read(wrong, message, tmp_path):
