@@ -2,8 +2,11 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import relmo
+
+ROOT = Path(__file__).parents[1]
 
 SURFACE = [
     "CharCnnConfig",
@@ -26,6 +29,13 @@ def test_the_surface_is_what_is_written_here():
     assert sorted(relmo.__all__) == sorted(SURFACE)
     assert all(hasattr(relmo, name) for name in SURFACE)
     assert dir(relmo) == sorted(SURFACE)
+
+
+def test_the_citation_names_the_version_and_the_day_of_its_release():
+    citation, log = ((ROOT / name).read_text() for name in ("CITATION.cff", "CHANGELOG.md"))
+    assert f'version: "{relmo.__version__}"\n' in citation
+    day = log.split(f"## [{relmo.__version__}] - ")[1].split("\n")[0]
+    assert f'date-released: "{day}"\n' in citation
 
 
 def test_an_unknown_name_is_an_attribute_error():

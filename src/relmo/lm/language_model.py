@@ -125,7 +125,8 @@ class LanguageModel:
         """How much likelier the first sentence of each pair is than the second, (N, 2).
 
         log p(first) - log p(second), forward and backward, in nats; 0 where they are the same.
-        What a pair shares is not scored: its beginning forward, its end backward.
+        What a pair shares is not scored: its beginning forward, its end backward. An unknown word
+        has the probability of `<UNK>`, without its spelling.
         """
         checked = [[check_words(each, n) for each in pair] for n, pair in enumerate(pairs)]
         texts, scorer = self._numbered([[sentence] for pair in checked for sentence in pair])
