@@ -90,7 +90,7 @@ def disguise(placed: Sequence[Placed], pair: tuple[str, str]) -> list[Placed]:
     """The places with all forms of both words replaced by the pseudo-word."""
     name = "".join(pair)
     found = []
-    for words, place, passage in placed:
+    for words, place, passage, *_ in placed:
         hidden = tuple(name if word.casefold() in pair else word for word in words)
         found.append(Placed(hidden, Place(0, place.position, 1, "", 0, 0), passage))
     return found
@@ -124,6 +124,7 @@ class Scores:
         labels = cluster(vectors, THRESHOLDS[kind] or THRESHOLD / vectors.shape[1] ** 0.5)
         for name, measured in zip(MEASURES, measure(vectors, labels, drawn), strict=True):
             self.values[kind, name, share, changed].append(measured.value)
+            assert measured.p is not None  # there are passages enough
             self.p[kind, name, share, changed].append(measured.p)
 
     def table(self) -> None:

@@ -2,6 +2,9 @@
 
 import csv
 import json
+import re
+import shlex
+from pathlib import Path
 
 import pytest
 import torch
@@ -56,6 +59,10 @@ def test_senses_are_reported_as_json_and_places_as_rows(run, model, corpora):
         rows = list(csv.DictReader(file, delimiter="\t"))
     assert [int(row["sense"]) for row in rows] == sorted(int(row["sense"]) for row in rows)
     assert len(rows) == 12
+    for row in rows:
+        assert row["form"] == row["text"][int(row["start"]) : int(row["end"])] == "bank"
+        lines = (corpora / row["file"]).read_text().splitlines()
+        assert row["text"] == lines[int(row["line"]) - 1]
     assert b"12 places say little about the number of senses" in found.stderr
 
 
@@ -97,6 +104,40 @@ def test_change_is_reported_with_p_values(run, model, corpora):
     assert json.loads(again.stdout) == result
 
 
+def test_p_values_that_cannot_be_low_are_empty_and_said(run, model, corpora):
+    call = ("change", "bank", *PERIODS, "--model", model)
+    found = run(*call, "--json", "--permutations", "0", "-o", "out.tsv")
+    result = json.loads(found.stdout)
+    assert (result["permutations"], result["seed"]) == (0, 0)
+    [bank] = result["words"]
+    assert (bank["prt_p"], bank["passages_before"], bank["passages_after"]) == (None, 8, 6)
+    assert bank["remark"] == "no p-values: 0 permutations cannot give p ≤ 0.05"
+    assert b"bank: no p-values: 0 permutations" in found.stderr
+    with (corpora / "out.tsv").open() as file:
+        [row] = csv.DictReader(file, delimiter="\t")
+    assert (row["apd_p"], row["passages_after"]) == ("", "6")
+    for name in PERIODS[1::2]:  # a blank line makes two passages of each
+        text = (corpora / name).read_text().replace("\n", "\n\n", 1)
+        (corpora / name).write_text(text)
+    found = run(*call)
+    assert b"the places are in 2 passages and 2 passages before and after, too few" in found.stderr
+    assert "8 / 6" in found.stdout.decode()
+    assert "2 / 2" in found.stdout.decode()
+
+
+DOCS = Path(__file__).parents[2] / "docs" / "senses.md"
+
+
+@pytest.mark.parametrize(
+    "line", re.findall(r"^    \$ relmo (.*?)(?: +#.*)?$", DOCS.read_text(), re.M)
+)
+def test_the_commands_of_the_page_are_accepted(run, model, tmp_path, monkeypatch, line):
+    """Each gets as far as the text, which is not here."""
+    monkeypatch.chdir(tmp_path)
+    found = run(*shlex.split(line), "--model", model)
+    assert (found.returncode, b"no files found" in found.stderr) == (1, True), found.stderr
+
+
 def test_vocabularies_are_numbers_or_files(run, model, corpora):
     (corpora / "words.txt").write_text("bank\nriver\n")
     options = ("--model", model, "--json", "--permutations", "9")
@@ -134,6 +175,8 @@ def test_a_picture_is_drawn_the_same_each_time(run, model, corpora):
         (("senses", "loan", "--corpus", "before.txt"), 1, "'loan' is not in before.txt; check"),
         (("senses", "bank", "--corpus", "none.txt"), 1, "none.txt: no files found"),
         (("senses", "bank", "--corpus", ".", "-o", "x.doc"), 2, "unknown suffix '.doc'"),
+        (("senses", "bank", "--corpus", ".", "--threshold", "nan"), 2, "from -1 to 1, got nan"),
+        (("senses", "bank", "--corpus", ".", "--threshold", "5"), 2, "from -1 to 1, got 5.0"),
         (("change", *PERIODS), 2, "give words to compare, or --vocabulary"),
         (("change", "boat", *PERIODS), 1, "at least 5 places in each are needed"),
         (("change", *PERIODS, "--vocabulary", "0"), 2, "a number ≥ 1 or a file of words"),

@@ -48,7 +48,7 @@ def test_words_of_a_pair_have_one_tag_and_like_counts(tmp_path):
 
 def test_a_pseudo_word_hides_both_words_everywhere():
     words = ("Stone", "by", "stone", ",", "river", "by", "sea")
-    [(hidden, place, passage)] = disguise(
+    [(hidden, place, passage, *_)] = disguise(
         [Placed(words, Place(0, 2, 1, "", 0, 0), 7)], ("river", "stone")
     )
     name = "riverstone"

@@ -29,7 +29,10 @@ Corpus = Annotated[
 Places = Annotated[int, typer.Option(min=1, help="Places used at most, an even sample of all.")]
 Threshold = Annotated[
     float | None,
-    typer.Option(help="Similarity below which places are of different senses: less, fewer senses."),
+    typer.Option(
+        help="Mean cosine, from -1 to 1, below which clusters are not joined. Too low: one sense; "
+        "too high: many small clusters, which are dissolved."
+    ),
 ]
 PlaceFile = Annotated[
     Path | None,
@@ -88,10 +91,16 @@ Vocabulary = Annotated[
     str | None,
     typer.Option(
         metavar="N|FILE",
-        help="Compare the N words most frequent in both periods, or those of a file, one a line.",
+        help="Compare the N words most frequent in both periods, without the most common ones, or "
+        "those of a file, one a line.",
     ),
 ]
-Permutations = Annotated[int, typer.Option(min=0, help="Random assignments for the p-values.")]
+Common = Annotated[
+    bool, typer.Option("--common", help='With --vocabulary N: also words such as "the".')
+]
+Permutations = Annotated[
+    int, typer.Option(min=0, help="Random assignments for the p-values; 0: none.")
+]
 Align = Annotated[
     bool, typer.Option("--align", help="For two kinds of text: take off what differs everywhere.")
 ]
@@ -109,6 +118,7 @@ def change(
     after: After,
     words: Words = None,
     vocabulary: Vocabulary = None,
+    common: Common = False,
     model: Model = DEFAULT_MODEL,
     align: Align = False,
     places: Places = 200,
@@ -135,7 +145,7 @@ def change(
         check_rows_output(output)
     with working("loading PyTorch"):
         from relmo.elmo import Elmo
-        from relmo.senses.change import FIELDS, find_changes
+        from relmo.senses.change import FIELDS, find_changes, first_few
         from relmo.senses.picture import check_picture, draw_change
 
     if picture is not None:
@@ -149,6 +159,7 @@ def change(
             before,
             after,
             vocabulary=count,
+            common=common,
             aligned=align,
             most=places,
             permutations=permutations,
@@ -158,8 +169,10 @@ def change(
         if picture is not None:
             draw_change(found.changes[0], picture)
     if found.rare:
-        few = ", ".join(found.rare[:5]) + (" …" if len(found.rare) > 5 else "")
+        few = first_few(found.rare)
         note(f"skipped, too rare in one of the texts: {few} ({len(found.rare)} in all)")
+    for remark in found.remarks:
+        note(remark)
     if as_json:
         say(found.to_dict(), as_json=True)
     else:

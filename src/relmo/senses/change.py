@@ -9,9 +9,9 @@
             places of both are clustered together
 
 A p-value is the share of random assignments of the same places to before and after that have the
-measure at least as high; the real one counts, so it is never 0. Places of one passage (a document,
-or 50 lines of it) are assigned together: they are about the same things, so they are fewer than
-they seem.
+measure at least as high; the real one counts, so it is never 0. Places of one passage (see
+`Corpus.places`) are assigned together: they are about the same things, so they are fewer than they
+seem. Where p could not be 0.05 or lower, with so few passages or assignments, it is None.
 
 Vectors of places are those of `relmo.senses.places`, whitened for the clusters, but not for
 distances, which a mean near zero would exaggerate. Corpora of two kinds of text differ everywhere:
@@ -22,7 +22,8 @@ Shapes: N places of a word, before and after; K senses; P width; R assignments.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -45,13 +46,20 @@ from relmo.senses.places import (
     expected_elsewhere,
     read_states,
 )
-from relmo.senses.senses import best_substitutes, sense_labels
+from relmo.senses.senses import best_substitutes, check_threshold, sense_labels
 from relmo.text.places import Place
 from relmo.types import Vectors
 
 MEASURES = ("apd", "prt", "jsd")
-FIELDS = ("word", "before", "after", "apd", "apd_p", "prt", "prt_p", "jsd", "jsd_p", "senses")
+FIELDS = (
+    *("word", "before", "after", "apd", "apd_p", "prt", "prt_p", "jsd", "jsd_p", "senses"),
+    *("passages_before", "passages_after"),
+)
 """Columns of a file of changes."""
+COMMON_SHARE = 0.0005
+"""Of the model's training text: a vocabulary of frequent words is without those above it."""
+HIGHEST_P = 0.05
+"""Where the lowest p that is possible is higher, none is given."""
 LEAST_PLACES = 5
 """Of a word in each corpus."""
 MOST_PLACES = 200
@@ -63,8 +71,8 @@ class Measured(NamedTuple):
     """A measure of change."""
 
     value: float
-    p: float
-    """Of the permutation test."""
+    p: float | None
+    """Of the permutation test; None if it could not be 0.05 or lower."""
 
 
 class WordChange(NamedTuple):
@@ -73,7 +81,7 @@ class WordChange(NamedTuple):
     word: str
     before: int
     after: int
-    """Places in each."""
+    """Places in each that are compared."""
     apd: Measured
     prt: Measured
     jsd: Measured
@@ -85,16 +93,33 @@ class WordChange(NamedTuple):
     """(N,) the sense of each."""
     places: list[Place]
     """N."""
+    passages: tuple[int, int]
+    """Of these places, before and after."""
+    permutations: int
+
+    @property
+    def remark(self) -> str | None:
+        """Why there are no p-values, if there are none."""
+        if self.prt.p is not None:
+            return None
+        if 1 / (1 + self.permutations) > HIGHEST_P:
+            return f"no p-values: {self.permutations} permutations cannot give p ≤ {HIGHEST_P}"
+        few = " and ".join(f"{n} passage{'s' * (n > 1)}" for n in self.passages)
+        return (
+            f"no p-values: the places are in {few} before and after, too few for p ≤ {HIGHEST_P}; "
+            "give more text (blank lines part passages)"
+        )
 
     def row(self) -> tuple[Any, ...]:
         """FIELDS."""
         measured = (x for m in (self.apd, self.prt, self.jsd) for x in m)
-        return (self.word, self.before, self.after, *measured, len(self.senses))
+        return (self.word, self.before, self.after, *measured, len(self.senses), *self.passages)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the vectors as JSON."""
         rounded = (round(x, 6) if isinstance(x, float) else x for x in self.row())
-        return {**dict(zip(FIELDS, rounded, strict=True)), "senses": self.senses}
+        found = dict(zip(FIELDS, rounded, strict=True))
+        return {**found, "senses": self.senses, "remark": self.remark}
 
 
 class Changes(NamedTuple):
@@ -102,10 +127,24 @@ class Changes(NamedTuple):
 
     changes: list[WordChange]
     rare: list[str]
+    permutations: int
+    seed: int
+    """Of the samples and permutations."""
+
+    @property
+    def remarks(self) -> Iterator[str]:
+        """Each remark, and the words that have it."""
+        words = defaultdict(list)
+        for change in self.changes:
+            if change.remark is not None:
+                words[change.remark].append(change.word)
+        return (f"{first_few(own)}: {remark}" for remark, own in words.items())
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as JSON."""
-        return {"words": [change.to_dict() for change in self.changes], "rare": self.rare}
+        words = [change.to_dict() for change in self.changes]
+        drawn = {"permutations": self.permutations, "seed": self.seed}
+        return {"words": words, "rare": self.rare, **drawn}
 
     def rows(self) -> Iterator[tuple[Any, ...]]:
         """FIELDS of each word."""
@@ -114,12 +153,20 @@ class Changes(NamedTuple):
     def table(self) -> Table:
         """A row per word."""
         measures = (f"{name.upper()} (p)" for name in MEASURES)
-        table = Table("word", "places", *measures, "senses")
+        table = Table("word", "places", "passages", *measures, "senses")
         for c in self.changes:
-            shown = (f"{m.value:.3f} ({m.p:.3f})" for m in (c.apd, c.prt, c.jsd))
-            places = f"{c.before:,} / {c.after:,}"
-            table.add_row(c.word, places, *shown, str(len(c.senses)))
+            shown = (
+                f"{m.value:.3f}" + ("" if m.p is None else f" ({m.p:.3f})")
+                for m in (c.apd, c.prt, c.jsd)
+            )
+            counts = (f"{a:,} / {b:,}" for a, b in ((c.before, c.after), c.passages))
+            table.add_row(c.word, *counts, *shown, str(len(c.senses)))
         return table
+
+
+def first_few(words: Sequence[str]) -> str:
+    """The first five."""
+    return ", ".join(words[:5]) + (" …" if len(words) > 5 else "")
 
 
 def find_changes(
@@ -129,6 +176,7 @@ def find_changes(
     after: Source,
     *,
     vocabulary: int = 0,
+    common: bool = False,
     aligned: bool = False,
     most: int = MOST_PLACES,
     permutations: int = 1000,
@@ -140,20 +188,24 @@ def find_changes(
 
     Args:
         elmo: the model.
-        words: to compare.
+        words: to compare, in any case.
         before: text files or folders, or `Pasted(text)`.
         after: likewise.
         vocabulary: compare so many of the words that are most frequent in both, too.
+        common: among these also such as "the", above COMMON_SHARE of the model's training text.
         aligned: shift vectors so that the two corpora have one mean, for two kinds of text.
         most: places used at most per word and corpus, an even sample of all.
-        permutations: assignments drawn for the p-values.
+        permutations: assignments drawn for the p-values; fewer than 19 give none.
         threshold: of `find_senses`.
         seed: of the samples and assignments.
         use: of `find_senses`.
     """
+    check_threshold(threshold)
     show = use is None
     corpora = [Corpus(elmo, source, seed, show) for source in (before, after)]
-    wanted = list(dict.fromkeys([*words, *shared_words(corpora, vocabulary)]))
+    left_out = frozenset[str]() if common or not vocabulary else common_words(elmo)
+    named = [*words, *shared_words(corpora, vocabulary, left_out)]
+    wanted = list({word.casefold(): word for word in reversed(named)}.values())[::-1]
     found = [corpus.places(wanted, most) for corpus in corpora]
     rare = [w for w in wanted if min(len(places[w]) for places in found) < LEAST_PLACES]
     if len(rare) == len(wanted):
@@ -177,27 +229,63 @@ def find_changes(
         rows = slice(at, at := at + sum(sizes))
         own = States(*(side[rows] for side in states))
         labels = sense_labels(whiten(vectors[rows]), threshold)
-        drawn = assignments(passages_of(placed[rows], sizes[0]), sizes[0], permutations, seed)
+        passages = passages_of(placed[rows], sizes[0])
+        drawn = assignments(passages, sizes[0], permutations, seed)
         measured = measure(vectors[rows], labels, drawn)
         senses = shares_of(labels, sizes[0])
         shown = best_substitutes(elmo, word, own, labels, 5, use)
         for sense, best in zip(senses, shown, strict=True):
             sense["substitutes"] = best
         places = [each.place for each in placed[rows]]
+        one, other = (len(np.unique(part)) for part in np.split(passages, sizes[:1]))
+        found_in = (one, other)
         changes.append(
-            WordChange(word, sizes[0], sizes[1], *measured, senses, vectors[rows], labels, places)
+            WordChange(
+                word,
+                sizes[0],
+                sizes[1],
+                *measured,
+                senses,
+                vectors[rows],
+                labels,
+                places,
+                found_in,
+                permutations,
+            )
         )
-    return Changes(sorted(changes, key=lambda change: -change.prt.value), rare)
+    ranked = sorted(changes, key=lambda change: -change.prt.value)
+    return Changes(ranked, rare, permutations, seed)
 
 
-def shared_words(corpora: Sequence[Corpus], count: int) -> list[str]:
-    """The words most frequent in all corpora, by the smallest of their counts."""
+def shared_words(
+    corpora: Sequence[Corpus], count: int, left_out: Collection[str] = ()
+) -> list[str]:
+    """The words most frequent in all corpora, by the smallest of their counts in any case.
+
+    Each is in its most frequent form; those left out are given in lower case (`casefold`).
+    """
     if not count:
         return []
     counted = [corpus.counts() for corpus in corpora]
-    least = {word: min(counts[word] for counts in counted) for word in counted[0]}
-    often = [word for word, n in least.items() if n >= LEAST_PLACES]
-    return sorted(often, key=lambda word: (-least[word], word))[:count]
+    forms = sum(counted, Counter[str]())
+    form_of = {word.casefold(): word for word, _ in reversed(forms.most_common())}
+    folded = [Counter[str]() for _ in counted]
+    for counts, own in zip(counted, folded, strict=True):
+        for word, n in counts.items():
+            own[word.casefold()] += n
+    least = {word: min(own[word] for own in folded) for word in form_of}
+    often = [w for w, n in least.items() if n >= LEAST_PLACES and w not in left_out]
+    return [form_of[word] for word in sorted(often, key=lambda w: (-least[w], w))[:count]]
+
+
+def common_words(elmo: Elmo) -> frozenset[str]:
+    """Words that are in any text, by the model's training text; none without counts of it."""
+    if elmo.lexicon is None or elmo.lexicon.counts is None:
+        return frozenset()
+    counts = Counter[str]()
+    for word, n in zip(elmo.lexicon.words, elmo.lexicon.counts.tolist(), strict=True):
+        counts[word.casefold()] += n
+    return frozenset(w for w, n in counts.items() if n > COMMON_SHARE * counts.total())
 
 
 def shares_of(labels: Labels, before: int) -> list[dict[str, Any]]:
@@ -219,8 +307,12 @@ def measure(
     vectors: Vectors, labels: Labels, drawn: Assignments
 ) -> tuple[Measured, Measured, Measured]:
     """APD, PRT and JSD of vectors (N, P) in clusters (N,), by `assignments`."""
+    # the real assignment, and the same with before and after exchanged, reach the real value
+    lowest = ((drawn == drawn[0]).all(1) | (drawn != drawn[0]).all(1)).mean()
     values = (apd(vectors, drawn), prt(vectors, drawn), jsd(labels, drawn))
-    return tuple(Measured(float(v[0]), p_value(v)) for v in values)  # type: ignore[return-value]
+    return tuple(  # type: ignore[return-value]
+        Measured(float(v[0]), p_value(v) if lowest <= HIGHEST_P else None) for v in values
+    )
 
 
 def assignments(passages: Labels, before: int, permutations: int, seed: int = 0) -> Assignments:
@@ -260,7 +352,7 @@ def apd(vectors: Vectors, drawn: Assignments) -> NDArray[np.float64]:
 def prt(vectors: Vectors, drawn: Assignments) -> NDArray[np.float64]:
     """Cosine distance of the means, (R,)."""
     one, other = (normalize(part.astype(np.float32) @ vectors) for part in (drawn, ~drawn))
-    return np.asarray(1 - (one * other).sum(1, dtype=np.float64))
+    return np.asarray(np.maximum(1 - (one * other).sum(1, dtype=np.float64), 0))
 
 
 def jsd(labels: Labels, drawn: Assignments) -> NDArray[np.float64]:

@@ -13,9 +13,11 @@ Shapes: N places, P width of one direction.
 from __future__ import annotations
 
 import random
+from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,13 +29,15 @@ from relmo.layers import expected_states
 from relmo.progress import progress, working
 from relmo.runtime.pooling import normalize
 from relmo.text.batches import in_windows
-from relmo.text.documents import find_files, read_documents, split_documents
+from relmo.text.documents import find_files, number_documents, read_numbered
 from relmo.text.places import Place, find_places
 from relmo.types import Vectors
 
 Words = tuple[str, ...]
 PASSAGE_LINES = 50
-"""Lines of a document that are one passage."""
+"""Lines of a document that are one passage at most."""
+FEW_PASSAGES = 20
+"""A text without blank lines is not cut into fewer, if it has as many lines."""
 FEW_WORDS = 20
 """Up to so many words, lines that contain none of them are skipped before they are tokenized."""
 OTHER_LINES = 500
@@ -61,10 +65,10 @@ class Pasted(NamedTuple):
 
     text: str
 
-    def documents(self) -> list[list[str]]:
-        """Its passages: between blank lines, or each line if there are none."""
-        found = list(split_documents(self.text.replace("\r\n", "\n").split("\n")))
-        return found if len(found) > 1 else [[line] for lines in found for line in lines]
+    def documents(self) -> Iterator[tuple[str, int, list[str]]]:
+        """No file, number of the first line, and lines of what stands between blank lines."""
+        lines = self.text.replace("\r\n", "\n").split("\n")
+        return (("", *numbered) for numbered in number_documents(lines))
 
 
 Source = Sequence[Path | str] | Pasted
@@ -78,6 +82,10 @@ class Placed(NamedTuple):
     place: Place
     passage: int = 0
     """The number of the document, or of its part: places of one are not independent."""
+    file: str = ""
+    """Where the sentence was read; empty for a text that is in none."""
+    line: int = 0
+    """Of the file or text, from 1."""
 
 
 class Reservoir:
@@ -101,17 +109,25 @@ class Corpus:
 
     def __init__(self, elmo: Elmo, source: Source, seed: int = 0, show: bool = True) -> None:
         self.elmo, self.seed, self.show = elmo, seed, show
-        self._documents: Callable[[], Iterable[list[str]]]
+        self._documents: Callable[[], Iterable[tuple[str, int, list[str]]]]
         if isinstance(source, Pasted):
             self.name, self._documents = "the text", source.documents
         else:
             files, self.name = find_files(source), ", ".join(map(str, source))
-            self._documents = lambda: (each for path in files for each in read_documents(path))
+            self._documents = lambda: (
+                (str(path), *numbered) for path in files for numbered in read_numbered(path)
+            )
         self.others: list[str] = []
         """An even sample of the lines, once they have been read."""
+        self._begins: list[int] = []  # lines with which documents begin, and how many there are
+        self._files = 0
 
     def places(self, words: Sequence[str], most: int) -> dict[str, list[Placed]]:
-        """Places of each word, an even sample of at most so many; repeated sentences count once."""
+        """Places of each word in any case, an even sample of at most so many.
+
+        Repeated sentences count once. Passages are documents, which blank lines or files part, cut
+        after 50 lines; in a text without blank lines after fewer, if that leaves fewer than 20.
+        """
         wanted: dict[str, list[str]] = defaultdict(list)  # by what stands first in their places
         for word in words:
             tokens = self.elmo.tokenizer.tokens(word)
@@ -120,30 +136,48 @@ class Corpus:
         found = {word: Reservoir(most, self.seed) for word in words}
         seen: set[int] = set()
         keys = tuple(wanted) if len(words) <= FEW_WORDS else ()
-        for passage, sentence in self._sentences(keys):
+        for at, file, line, sentence in self._sentences(keys):
             folded = {each.casefold() for each in sentence}
             here = {word for first in folded & wanted.keys() for word in wanted[first]}
             if not here or (own := hash(sentence)) in seen:
                 continue
             seen.add(own)
             for word in sorted(here):
-                [(_, places)] = find_places(word, [list(sentence)], self.elmo.tokenizer)
+                split = self.elmo.tokenizer
+                [(_, places)] = find_places(word, [list(sentence)], split, any_case=True)
                 for place in places:
-                    found[word].add(Placed(sentence, place, passage))
-        return {word: reservoir.items for word, reservoir in found.items()}
+                    found[word].add(Placed(sentence, place, at, file, line))
+        starts = self._passage_starts()  # until here the number of the line stands for the passage
+        return {
+            word: [p._replace(passage=bisect_right(starts, p.passage)) for p in reservoir.items]
+            for word, reservoir in found.items()
+        }
 
     def counts(self) -> Counter[str]:
         """How often each word of letters occurs."""
-        return Counter(w for _, sentence in self._sentences() for w in sentence if w.isalpha())
+        return Counter(w for *_, sentence in self._sentences() for w in sentence if w.isalpha())
 
-    def _sentences(self, keys: tuple[str, ...] = ()) -> Iterator[tuple[int, Words]]:
-        """Passage and words of the sentences in lines that contain one of the keys, or in all."""
-        rng, lines, passage = random.Random(self.seed), 0, 0
-        self.others = []
+    def _passage_starts(self) -> list[int]:
+        """The lines, from 0 and without blank ones, with which passages begin."""
+        *begins, lines = self._begins
+        length = PASSAGE_LINES
+        if len(begins) <= self._files:  # no blank line
+            length = min(length, max(1, lines // FEW_PASSAGES))
+        return [at for one, end in pairwise(self._begins) for at in range(one, end, length)]
+
+    def _sentences(self, keys: tuple[str, ...] = ()) -> Iterator[tuple[int, str, int, Words]]:
+        """The sentences in lines that contain one of the keys, or in all, each with its line.
+
+        That is its number among the lines that are not blank, from 0, its file, and its number
+        there, from 1.
+        """
+        rng, lines, files = random.Random(self.seed), 0, set()
+        self.others, self._begins = [], []
         with working(f"lines of {self.name} read", show=self.show) as work:
-            for document in self._documents():
-                for number, line in enumerate(document):
-                    passage += number % PASSAGE_LINES == 0
+            for file, first, document in self._documents():
+                self._begins.append(lines)
+                files.add(file)
+                for number, line in enumerate(document, first):
                     lines += 1
                     if len(self.others) < OTHER_LINES:
                         self.others.append(line)
@@ -152,8 +186,10 @@ class Corpus:
                     folded = line.casefold() if keys else ""
                     if not keys or any(key in folded for key in keys):
                         for words in self.elmo.sentences([line]):
-                            yield passage, tuple(words)
+                            yield lines - 1, file, number, tuple(words)
                     work.advance()
+        self._begins.append(lines)
+        self._files = len(files)
 
 
 class States(NamedTuple):

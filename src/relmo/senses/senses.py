@@ -21,6 +21,7 @@ from rich.table import Table
 from rich.text import Text
 
 from relmo.elmo import Elmo
+from relmo.errors import ConfigError
 from relmo.progress import working
 from relmo.runtime.pooling import normalize
 from relmo.senses.clusters import Labels, cluster
@@ -44,7 +45,7 @@ FEW_PLACES = 20
 """Fewer places than these say little about the number of senses."""
 SOFTMAX_TOKENS = 64
 """A softmax takes about as long as reading this many tokens."""
-FIELDS = ("sense", "similarity", "text", "start", "end")
+FIELDS = ("sense", "similarity", "text", "start", "end", "form", "file", "line")
 """Columns of a file of places."""
 
 
@@ -79,6 +80,8 @@ class WordSenses(NamedTuple):
     """(N,) cosine of each place to the center of its sense."""
     vectors: Vectors
     """(N, P) of the places, whitened, unit length."""
+    sources: list[tuple[str, int]]
+    """File (empty for a pasted text) and line, from 1, of each place."""
 
     @property
     def remark(self) -> str | None:
@@ -89,12 +92,13 @@ class WordSenses(NamedTuple):
         which = "1 place says" if count == 1 else f"{count} places say"
         return f"{which} little about the number of senses; give more text"
 
-    def rows(self) -> Iterator[tuple[int, float, str, int, int]]:
+    def rows(self) -> Iterator[tuple[int, float, str, int, int, str, str, int]]:
         """FIELDS of each place, sense by sense, nearest to the center first; senses from 1."""
         for i in np.lexsort((-self.similarities, self.labels)).tolist():
             place = self.places[i]
-            near = float(self.similarities[i])
-            yield int(self.labels[i]) + 1, near, place.text, place.start, place.end
+            near, form = float(self.similarities[i]), place.text[place.start : place.end]
+            sense = int(self.labels[i]) + 1
+            yield sense, near, place.text, place.start, place.end, form, *self.sources[i]
 
     def to_dict(self) -> dict[str, Any]:
         """The senses as JSON."""
@@ -104,7 +108,8 @@ class WordSenses(NamedTuple):
     def table(self) -> Table:
         """A row per sense."""
         kinds = "sense" if len(self.senses) == 1 else "senses"
-        title = f"{self.word!r}: {len(self.senses)} {kinds} at {len(self.places):,} places"
+        places = "1 place" if len(self.places) == 1 else f"{len(self.places):,} places"
+        title = f"{self.word!r}: {len(self.senses)} {kinds} at {places}"
         table = Table("sense", "share", "substitutes", "examples", title=title, show_lines=True)
         for number, sense in enumerate(self.senses, 1):
             examples = Text("\n".join(map(str, sense.examples)))
@@ -132,12 +137,14 @@ def find_senses(
         word: in any case; the tokenizer may split it.
         corpus: text files or folders of them, or `Pasted(text)`.
         most: places used at most, an even sample of all.
-        threshold: mean cosine below which clusters are different senses; by default THRESHOLD / √P.
+        threshold: mean cosine, from -1 to 1, below which clusters are not joined; by default
+            THRESHOLD / √P.
         examples: shown per sense.
         substitutes: shown per sense.
         seed: of the samples.
         use: how to use the model where others do, silently; by default it is used at will.
     """
+    check_threshold(threshold)
     show = use is None
     text = Corpus(elmo, corpus, seed, show)
     places = text.places([word], most)
@@ -156,7 +163,14 @@ def find_senses(
         rows = np.flatnonzero(labels == number)
         best = distinct([found[i] for i in rows[np.argsort(-near[rows], kind="stable")]], examples)
         senses.append(Sense(len(rows) / len(found), len(rows), own, best))
-    return WordSenses(word, senses, found, labels, near, vectors)
+    sources = [(each.file, each.line) for each in places[word]]
+    return WordSenses(word, senses, found, labels, near, vectors, sources)
+
+
+def check_threshold(threshold: float | None) -> None:
+    """Raise unless it is a cosine, or None."""
+    if threshold is not None and not -1 <= threshold <= 1:
+        raise ConfigError(f"the threshold is a cosine, from -1 to 1, got {threshold}")
 
 
 def sense_labels(vectors: Vectors, threshold: float | None = None) -> Labels:

@@ -19,6 +19,7 @@ from relmo.serve.schemas import json_response
 TYPES = {401: "authentication_error", 404: "not_found_error", 429: "rate_limit_error"}
 """Status -> error type; other statuses are server or invalid request errors."""
 
+UNKNOWN_FIELD, STRANGE = "extra_forbidden", "an unknown field is not permitted"
 MAX_MESSAGE = 500
 """Characters of a message about a body, which may quote it."""
 
@@ -80,9 +81,14 @@ def _as_api_error(error: Exception) -> ApiError:
     message = str(first["msg"]).removeprefix("Value error, ")[:MAX_MESSAGE]
     if code == "model_attributes_type":
         message = "expected a JSON object with the header Content-Type: application/json"
+    if code == UNKNOWN_FIELD:
+        message = STRANGE
     message = f"{param}: {message}" if param else message
-    if others and "union" not in code:
-        message += f" (and {len(others)} more)"
+    strange = [_field_path(other["loc"]) for other in others if other["type"] == UNKNOWN_FIELD]
+    if strange:
+        message += f"; {strange[0]}: {STRANGE}"  # often the other, misspelled
+    if (more := len(others) - bool(strange)) and "union" not in code:
+        message += f" (and {more} more)"
     return ApiError(422, message.encode("utf-8", "replace").decode(), code=code, param=param)
 
 

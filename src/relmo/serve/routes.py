@@ -181,14 +181,19 @@ def relmo_routes(service: Service) -> APIRouter:
         note = await read_texts(request, body.word, texts)
         found = await service.change(body)
         points = await asyncio.to_thread(_points, found)
+        notes = [each for each in (found.remark, note.get("note")) if each]
         answer = {
             **{name: getattr(found, name) for name in ("word", "before", "after", "senses")},
+            "passages_before": found.passages[0],
+            "passages_after": found.passages[1],
+            "permutations": found.permutations,
+            "seed": 0,
             **{name: getattr(found, name)._asdict() for name in MEASURES},
             "points": [
                 {**point, "text": "before" if number < found.before else "after"}
                 for number, point in enumerate(points)
             ],
-            **note,
+            **({"note": "; ".join(notes)} if notes else {}),
         }
         return json_response(answer)
 
@@ -373,9 +378,9 @@ def _excerpt(place: Place) -> dict[str, str]:
 
 
 def _points(found: WordSenses | WordChange) -> list[dict[str, Any]]:
-    """Each place on the two main axes, and its sense."""
+    """Each place on the two main axes, and its sense, from 1."""
     points = principal_axes(found.vectors).tolist()
-    rows = zip(found.places, points, found.labels.tolist(), strict=True)
+    rows = zip(found.places, points, (1 + found.labels).tolist(), strict=True)
     return [{**_excerpt(place), "x": x, "y": y, "sense": sense} for place, (x, y), sense in rows]
 
 

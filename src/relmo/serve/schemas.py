@@ -411,7 +411,7 @@ class Excerpt(BaseModel):
 
 
 class SensePoint(Excerpt):
-    """A place of the word on the two main axes of all, and the number of its sense, from 0."""
+    """A place of the word on the two main axes of all, and the number of its sense, from 1."""
 
     x: float
     y: float
@@ -447,10 +447,10 @@ class ChangeBody(Body):
 
 
 class MeasuredChange(BaseModel):
-    """A measure of change and the p-value of its permutation test."""
+    """A measure of change and the p-value of its permutation test, null with too few passages."""
 
     value: float
-    p: float
+    p: float | None
 
 
 class ChangedSense(BaseModel):
@@ -473,6 +473,10 @@ class Change(BaseModel):
     word: str
     before: int
     after: int
+    passages_before: int = Field(description="Of these places; each is assigned as a whole.")
+    passages_after: int
+    permutations: int
+    seed: int
     apd: MeasuredChange
     prt: MeasuredChange
     jsd: MeasuredChange

@@ -59,6 +59,8 @@ LIMIT_ERRORS = {
     "results": ("too_many_results", "results", "choose a smaller k"),
 }
 """Name of a limit -> (error code, what it counts, what to do)."""
+TOTALS = ("tokens", "sense_tokens")
+"""Limits of what is counted sentence by sentence, until it is too much."""
 
 
 @dataclass(frozen=True)
@@ -349,7 +351,8 @@ class Service:
         limit = getattr(self.limits, name)
         if value > limit:
             code, what, advice = LIMIT_ERRORS[name]
-            raise invalid(f"{value:,} {what} exceed the limit of {limit:,}; {advice}", code, param)
+            count = f"at least {value:,}" if name in TOTALS else f"{value:,}"
+            raise invalid(f"{count} {what} exceed the limit of {limit:,}; {advice}", code, param)
 
 
 def warm_up(elmo: Elmo) -> None:

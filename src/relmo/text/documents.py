@@ -49,11 +49,30 @@ def find_files(patterns: Sequence[str | Path]) -> list[Path]:
 
 def read_documents(path: Path, errors: Errors = "strict") -> Iterator[list[str]]:
     """The documents of a file, each a list of lines that are not blank."""
+    return (document for _, document in read_numbered(path, errors))
+
+
+def read_numbered(path: Path, errors: Errors = "strict") -> Iterator[tuple[int, list[str]]]:
+    """The documents of a file, each after the number of its first line, from 1."""
     try:
         with open_text(path) as file:
-            yield from split_documents(read_lines(file, str(path), errors))
+            yield from number_documents(read_lines(file, str(path), errors))
     except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
         raise TextError(f"{path}: cannot be read ({error}); is the file complete?") from error
+
+
+def number_documents(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
+    """The documents of a stream of lines, each after the number of its first line, from 1."""
+    last = 0  # line that is not blank
+
+    def counted() -> Iterator[str]:
+        nonlocal last
+        for number, line in enumerate(lines, 1):
+            last = number if line.strip() else last
+            yield line
+
+    for document in split_documents(counted()):
+        yield last - len(document) + 1, document
 
 
 def split_documents(lines: Iterable[str]) -> Iterator[list[str]]:

@@ -71,11 +71,12 @@ class WordComparison:
 
 
 def find_places(
-    word: str, sentences: Sequence[Sentence], tokenizer: Tokenizer
+    word: str, sentences: Sequence[Sentence], tokenizer: Tokenizer, *, any_case: bool = False
 ) -> Iterator[tuple[list[str], list[Place]]]:
     """The words of each sentence and the places of a word in it, the word's case kept if it can be.
 
-    A sentence that has the word in another case only is searched regardless of case.
+    A sentence that has the word in another case only is searched regardless of case, or each one
+    if asked for.
     """
     spellings = [[word], [token.text for token in tokenizer.tokens(word)]]
     folded = [[part.casefold() for part in parts] for parts in spellings]
@@ -86,7 +87,8 @@ def find_places(
         else:
             words = words_of(sentence, number, tokenizer)
             text, spans = " ".join(words), list(_joined_spans(words))
-        found = _find(spellings, words) or _find(folded, [each.casefold() for each in words])
+        found = [] if any_case else _find(spellings, words)
+        found = found or _find(folded, [each.casefold() for each in words])
         places = [
             Place(number, first, past - first, text, spans[first][0], spans[past - 1][1])
             for first, past in found

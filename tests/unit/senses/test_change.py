@@ -3,18 +3,22 @@
 import numpy as np
 import pytest
 
+from relmo import Elmo
 from relmo.runtime.pooling import normalize
 from relmo.senses.change import (
     apd,
     assignments,
+    common_words,
     jsd,
     measure,
     p_value,
     passages_of,
     prt,
+    shared_words,
     shares_of,
 )
-from relmo.senses.places import Placed
+from relmo.senses.places import Corpus, Pasted, Placed
+from relmo.text.lexicon import Lexicon
 
 
 def sample(n, center, seed=0):
@@ -113,6 +117,34 @@ def test_places_that_only_repeat_their_passage_prove_nothing():
             wrong[together] += measure(vectors, labels, assignments(passages, 50, 99))[1].p <= 0.05
     assert wrong[True] <= 6
     assert wrong[False] >= 30
+
+
+def test_a_p_value_that_cannot_be_low_is_none():
+    vectors, labels = sample(40, 0.3), np.arange(40) % 2
+    for passages, is_given in ((1, False), (3, False), (4, True), (20, True)):  # per corpus
+        drawn = assignments(np.arange(40) * passages // 20, 20, 999)
+        found = measure(vectors, labels, drawn)
+        assert [m.p is not None for m in found] == [is_given] * 3
+    for permutations, is_given in ((0, False), (18, False), (19, True)):
+        found = measure(vectors, labels, singly(40, 20, permutations))
+        assert [m.p is not None for m in found] == [is_given] * 3
+
+
+def test_equal_means_have_no_negative_distance():
+    vectors = np.tile(sample(1, 0.3), (10, 1))
+    assert not np.signbit(prt(vectors, singly(10, 5, 9))).any()
+
+
+def test_frequent_words_are_listed_once_without_the_common_ones(tiny):
+    texts = ["the Bank . the cell . The bank . the cell . Cell . " * 9, "The bank the cell " * 9]
+    corpora = [Corpus(tiny, Pasted(text), show=False) for text in texts]
+    assert shared_words(corpora, 9) == ["the", "bank", "cell"]
+    assert shared_words(corpora, 1, {"the"}) == ["bank"]
+    assert shared_words(corpora, 0) == []
+    words = ("<S>", "</S>", "<UNK>", "The", "the", "bank", "cell")
+    counted = Elmo(tiny.bilm, Lexicon(words, np.array([0, 0, 9985, 4, 6, 4, 1])))
+    assert common_words(counted) == {"the", "<unk>"}  # 10 of 10,000, 5 at most are kept
+    assert common_words(Elmo(tiny.bilm, Lexicon(words))) == set()
 
 
 def test_passages_of_the_two_corpora_are_apart():

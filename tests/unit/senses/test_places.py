@@ -36,9 +36,9 @@ def file(tmp_path):
 
 def test_places_are_found_in_any_case_and_repeated_sentences_once(tiny, file):
     found = Corpus(tiny, [file]).places(["bank", "can't", "absent"], 100)
-    shown = [place.text[place.start : place.end] for _, place, _ in found["bank"]]
+    shown = [place.text[place.start : place.end] for _, place, *_ in found["bank"]]
     assert shown == ["bank", "Bank", "Bank", "bank", "bank"]
-    [(words, place, _)] = found["can't"]
+    [(words, place, *_)] = found["can't"]
     assert words[place.position : place.position + place.tokens] == ("ca", "n't")
     assert found["absent"] == []
 
@@ -52,9 +52,34 @@ def test_passages_are_documents_or_parts_of_them(tiny, tmp_path):
 
 def test_a_pasted_text_is_read_as_a_file_is(tiny, file):
     pasted = Corpus(tiny, Pasted("\r\n".join(LINES)))
-    assert pasted.places(["bank"], 100) == Corpus(tiny, [file]).places(["bank"], 100)
-    alone = Corpus(tiny, Pasted("a word .\nA word here ."))  # no blank line: each is a passage
-    assert [each.passage for each in alone.places(["word"], 9)["word"]] == [1, 2]
+    found = Corpus(tiny, [file]).places(["bank"], 100)["bank"]
+    assert {each.file for each in found} == {str(file)}
+    assert pasted.places(["bank"], 100)["bank"] == [each._replace(file="") for each in found]
+    assert [each.line for each in found] == [1, 1, 3, 4, 4]
+
+
+def test_a_text_without_blank_lines_has_20_passages_or_its_lines_in_a_file_or_pasted(
+    tiny, tmp_path
+):
+    for lines, wanted in ((2, 2), (19, 19), (37, 37), (40, 20), (990, 21), (1050, 21), (1100, 22)):
+        text = "\n".join(f"a word {n} ." for n in range(lines))
+        (tmp_path / "text.txt").write_text(text)
+        for source in (Pasted(text), [tmp_path / "text.txt"]):
+            found = Corpus(tiny, source).places(["word"], 2000)["word"]
+            assert len({each.passage for each in found}) == wanted
+    parts = [tmp_path / f"{n}.txt" for n in range(30)]  # no blank lines, but files
+    for n, path in enumerate(parts):
+        path.write_text("\n".join(f"a word {n} {i} ." for i in range(10)))
+    found = Corpus(tiny, parts).places(["word"], 2000)["word"]
+    assert len({each.passage for each in found}) == 30
+
+
+def test_places_are_the_same_however_the_word_is_typed(tiny):
+    text = Pasted("The Bank of England is a central bank .\nBank holidays close the BANK .")
+    for word in ("bank", "Bank", "BANK"):
+        found = Corpus(tiny, text).places([word], 9)[word]
+        shown = [place.text[place.start : place.end] for _, place, *_ in found]
+        assert shown == ["Bank", "bank", "Bank", "BANK"]
 
 
 def test_the_model_is_used_in_slices_where_others_use_it(tiny, file, monkeypatch):
@@ -82,7 +107,7 @@ def test_a_sample_is_even_and_the_same_for_the_same_seed(tiny, tmp_path):
         Corpus(tiny, [path], seed).places(["word"], 50)["word"] for seed in (0, 0, 1)
     )
     assert one == same != other
-    numbers = [int(words[2]) for words, _, _ in one]
+    numbers = [int(words[2]) for words, *_ in one]
     assert len(set(numbers)) == 50
     assert 130 < np.mean(numbers) < 270
 
@@ -91,7 +116,7 @@ def test_states_are_those_around_the_word_and_never_see_it(tiny, file):
     found = Corpus(tiny, [file]).places(["bank", "can't"], 100)
     placed = [*found["bank"], *found["can't"]]
     states, P = read_states(tiny, placed, show=False), tiny.width // 2
-    for row, (words, place, _) in enumerate(placed):
+    for row, (words, place, *_) in enumerate(placed):
         layers, _ = tiny.runtime.layers([list(words)])
         top = layers.values[-1, 0].numpy()  # boundaries included
         before, after = place.position, place.position + place.tokens + 1
@@ -99,7 +124,7 @@ def test_states_are_those_around_the_word_and_never_see_it(tiny, file):
         np.testing.assert_allclose(states.backward[row], top[after, P:], atol=1e-5)
     hidden = [
         Placed((*words[: place.position], "Xyz", *words[place.position + 1 :]), place)
-        for words, place, _ in found["bank"][:3]
+        for words, place, *_ in found["bank"][:3]
     ]
     np.testing.assert_allclose(
         read_states(tiny, hidden, show=False).expected,

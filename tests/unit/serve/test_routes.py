@@ -301,7 +301,7 @@ def test_senses_are_those_of_the_command(make_client, speaking, tmp_path):
         assert (sense["places"], sense["substitutes"]) == (other.places, other.substitutes)
         shown = ["{left}[{word}]{right}".format(**example) for example in sense["examples"]]
         assert shown == [str(example) for example in other.examples]
-    assert [point["sense"] for point in found["points"]] == wanted.labels.tolist()
+    assert [point["sense"] for point in found["points"]] == (1 + wanted.labels).tolist()
     assert np.std([[point["x"], point["y"]] for point in found["points"]], axis=0).min() > 0
 
 
@@ -328,9 +328,18 @@ def test_change_is_that_of_the_command(make_client, speaking, tmp_path):
     for name in ("apd", "prt", "jsd"):
         measured = getattr(wanted, name)
         assert found[name] == pytest.approx(measured._asdict(), abs=1e-6)
+    assert (found["passages_before"], found["passages_after"]) == wanted.passages == (14, 12)
+    assert (found["permutations"], found["seed"], "note" in found) == (1000, 0, False)
     assert [point["text"] for point in found["points"]] == ["before"] * 14 + ["after"] * 12
     same = make_client(speaking).post("/change", json={**body, "align": True}).json()
     assert same["prt"] != found["prt"]
+
+
+def test_p_values_that_the_passages_do_not_allow_are_null_with_a_note(client):
+    body = {"word": "a", "before": "a b a c a a a", "after": "a a\n\na a a"}
+    found = client.post("/change", json=body).json()
+    assert [found[name]["p"] for name in ("apd", "prt", "jsd")] == [None] * 3
+    assert found["note"].startswith("no p-values: the places are in 1 passage and 2 passages")
 
 
 @pytest.mark.parametrize(
@@ -338,6 +347,9 @@ def test_change_is_that_of_the_command(make_client, speaking, tmp_path):
     [
         ("/senses", {"word": "bank", "text": " \n"}, "no_words", "contains no words"),
         ("/senses", {"word": "a", "text": "a b c\nd e f"}, "too_many_tokens", "6 words of text"),
+        ("/senses", {"word": "a", "text": "a b c\nd e f"}, "too_many_tokens", "at least 6 words"),
+        ("/senses", {"wrd": "a", "text": "a"}, "missing", "word: Field required; wrd: an unknown"),
+        ("/senses", {"word": "a", "text": "a", "k": 3}, "extra_forbidden", "k: an unknown field"),
         ("/change", {"word": "a", "before": "a", "after": " "}, "no_words", "contains no words"),
         ("/change", {"word": "a", "before": "a a a", "after": "a a"}, "too_few_places",
          "3 and 2 times; at least 5 places in each"),

@@ -47,21 +47,21 @@ function drawSenses({ word, places, senses, points }) {
   ];
 }
 
-function drawChange({ word, before, after, senses, points, ...measured }) {
+function drawChange({ word, before, after, passages_before, passages_after, permutations, senses, points, ...measured }) {
   const rows = Object.entries(MEASURES).map(([key, [name, about]]) => make("tr", {},
     make("th", { scope: "row" }, name, make("span", { class: "hint" }, ` ${about}`)),
     make("td", {}, measured[key].value.toFixed(3)),
-    make("td", {}, measured[key].p < 0.001 ? "< 0.001" : measured[key].p.toFixed(3))));
+    make("td", {}, measured[key].p === null ? "–" : measured[key].p.toFixed(3))));
   const head = ["Measure", "Value", "p"].map((name) => make("th", { scope: "col" }, name));
   const items = senses.map((sense, number) => make("li", {},
     heading(number), ...["before", "after"].map((name) => bar(number, name, sense[name])), fits(sense.substitutes)));
   const part = (text) => points.filter((point) => point.text === text);
   return [
-    make("p", {}, `“${word}” at ${plural(before, "place")} before and ${plural(after, "place")} after, `,
+    make("p", {}, `“${word}” at ${plural(before, "place")} before and ${plural(after, "place")} after (in ${passages_before} and ${plural(passages_after, "passage")}), `,
       make("strong", {}, plural(senses.length, "sense")), "."),
     make("table", { class: "measures" }, make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...rows)),
-    make("p", { class: "hint" }, "p: how often places assigned to the two texts at random differ as much or more. " +
-      "Lines, or passages between blank lines, are assigned as a whole."),
+    make("p", { class: "hint" }, `p: how often places assigned to the two texts at random, ${permutations} times, differ as much or more. ` +
+      "Passages are assigned as a whole: what stands between blank lines; without these, lines or a twentieth of the text."),
     make("div", { class: "found even" }, cloud(part("before"), points, word, "Before"), cloud(part("after"), points, word, "After")),
     make("p", { class: "hint" }, ABOUT),
     make("ul", { class: "list wide" }, ...items),
@@ -91,8 +91,8 @@ function cloud(points, all, word, name) {
   const place = scale(all, WIDTH, HEIGHT);
   const circles = points.map((point) => {
     const [cx, cy] = place(point);
-    return make("circle", { cx, cy, r: RADIUS, class: fill(point.sense) },
-      make("title", {}, `Sense ${point.sense + 1}: ${point.left}[${point.word}]${point.right}`));
+    return make("circle", { cx, cy, r: RADIUS, class: fill(point.sense - 1) },
+      make("title", {}, `Sense ${point.sense}: ${point.left}[${point.word}]${point.right}`));
   });
   return make("figure", {},
     make("figcaption", {}, make("strong", {}, name), `, ${points.length}`),
@@ -102,6 +102,6 @@ function cloud(points, all, word, name) {
 function allPlaces(points) {
   const sorted = [...points].sort((a, b) => a.sense - b.sense);
   return make("details", {}, make("summary", {}, `All ${plural(points.length, "place")}`),
-    make("ul", { class: "list all" }, ...sorted.map((point) => make("li", {}, dot(point.sense),
-      make("span", { class: "number" }, `${point.sense + 1}${point.text ? `, ${point.text}` : ""} `), ...marked(point)))));
+    make("ul", { class: "list all" }, ...sorted.map((point) => make("li", {}, dot(point.sense - 1),
+      make("span", { class: "number" }, `${point.sense}${point.text ? `, ${point.text}` : ""} `), ...marked(point)))));
 }
