@@ -30,8 +30,8 @@ Places = Annotated[int, typer.Option(min=1, help="Places used at most, an even s
 Threshold = Annotated[
     float | None,
     typer.Option(
-        help="Mean cosine, from -1 to 1, below which clusters are not joined. Too low: one sense; "
-        "too high: many small clusters, which are dissolved."
+        help="Mean cosine, from -1 to 1, below which clusters are not joined. Higher: more "
+        "clusters, but more of them too small, which are dissolved."
     ),
 ]
 PlaceFile = Annotated[

@@ -217,7 +217,8 @@ class LanguageModel:
 
         The word at the position itself is not used. The score of a word is
         log p(word | left) + log p(word | right) - log p(word): what both sides say together, where
-        the last, by the word's rank, keeps words that are merely frequent from being counted twice.
+        the last keeps words that are merely frequent from being counted twice. It is the word's
+        share of the training text, or by its rank where the model stores no counts.
         """
         sentence = check_words(sentence)
         self.lexicon.check_script(sentence)
@@ -245,7 +246,11 @@ class LanguageModel:
             backward: of the backward model after the place, likewise.
             k: how many; a score is that of `substitutes`.
         """
-        law = torch.from_numpy(np.log(log_uniform(len(self.lexicon.words))))
+        law = torch.from_numpy(
+            np.log(log_uniform(len(self.lexicon.words)))
+            if self.lexicon.counts is None
+            else np.log(2) * self.lexicon.log_frequencies
+        )
         law[torch.from_numpy(self.lexicon.rows(SPECIAL))] = float("inf")
         k = min(k, len(law) - len(SPECIAL))
         scores, rows = self.softmax.best(forward, backward, law.to(forward), k)

@@ -179,15 +179,16 @@ def relmo_routes(service: Service) -> APIRouter:
         """Return how the use of a word differs between two texts, with permutation tests."""
         texts = {"before": body.before, "after": body.after}
         note = await read_texts(request, body.word, texts)
-        found = await service.change(body)
+        changes = await service.change(body)
+        (found,) = changes.changes
         points = await asyncio.to_thread(_points, found)
         notes = [each for each in (found.remark, note.get("note")) if each]
         answer = {
             **{name: getattr(found, name) for name in ("word", "before", "after", "senses")},
             "passages_before": found.passages[0],
             "passages_after": found.passages[1],
-            "permutations": found.permutations,
-            "seed": 0,
+            "permutations": changes.permutations,
+            "seed": changes.seed,
             **{name: getattr(found, name)._asdict() for name in MEASURES},
             "points": [
                 {**point, "text": "before" if number < found.before else "after"}

@@ -22,7 +22,7 @@ from relmo.runtime.pooling import normalize, pool
 from relmo.search import Hit, SemanticIndex
 from relmo.search.index import HitsTooLong
 from relmo.search.store import SearchTimeout
-from relmo.senses.change import LEAST_PLACES, WordChange, find_changes
+from relmo.senses.change import LEAST_PLACES, Changes, find_changes
 from relmo.senses.places import Pasted, TooFewPlaces
 from relmo.senses.senses import WordSenses, find_senses
 from relmo.serve.batcher import Batcher, QueueFull
@@ -175,7 +175,7 @@ class Service:
             said = "no sentence contains this word; spell it as in the text"
             raise invalid(said, "word_not_found", "word") from error
 
-    async def change(self, body: ChangeBody) -> WordChange:
+    async def change(self, body: ChangeBody) -> Changes:
         """How the use of a word differs between two texts, which `split_texts` has checked."""
         texts = Pasted(body.before), Pasted(body.after)
         word = body.word.strip()
@@ -183,7 +183,7 @@ class Service:
             find_changes, self.elmo, [word], *texts, aligned=body.align, use=self._use
         )
         try:
-            return (await self._study(find)).changes[0]
+            return await self._study(find)
         except TooFewPlaces as error:
             counts = " and ".join(map(str, error.counts))
             said = f"the texts contain this word {counts} times; at least {LEAST_PLACES} places in "

@@ -332,6 +332,19 @@ def test_substitutes_rank_as_by_hand(elmo, position):
         assert score == pytest.approx(wanted[word], abs=1e-4)
 
 
+def test_substitutes_are_relative_to_counts_where_they_are_known(elmo, monkeypatch):
+    by_rank = dict(elmo.lm.substitutes(SENTENCE, 2, k=99))
+    V = len(WORDS)
+    counts = np.arange(1, V + 1) ** 2
+    monkeypatch.setattr(elmo.lm, "lexicon", Lexicon(WORDS, counts))
+    boundaries = sum(counts[WORDS.index(word)] for word in ("<S>", "</S>"))
+    for word, score in elmo.lm.substitutes(SENTENCE, 2, k=99):
+        row = WORDS.index(word)
+        rank = np.log(np.log((row + 2) / (row + 1)) / np.log(V + 1))
+        share = np.log(counts[row] / (counts.sum() - boundaries))
+        assert score == pytest.approx(by_rank[word] + rank - share, abs=1e-4)
+
+
 def test_substitutes_are_never_special_and_never_too_many(elmo):
     found = [word for word, _ in elmo.lm.substitutes(["bank"], 0, k=100)]
     assert sorted(found) == sorted(set(WORDS) - {"<S>", "</S>", "<UNK>"})
