@@ -30,7 +30,7 @@ from relmo import Elmo
 from relmo.files import make_folder, sha256
 from relmo.search import Document, Hit, IndexSettings, SemanticIndex
 from relmo.search.settings import PassageUnit
-from relmo.train.run import write_record
+from relmo.training.run import write_record
 
 WAYS: list[tuple[PassageUnit, int]] = [
     ("window", 512),

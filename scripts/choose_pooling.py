@@ -34,7 +34,7 @@ from relmo.search.documents import Document, split_passages
 from relmo.search.encoder import IsotropyTransform, WordWeights
 from relmo.search.lexical import Fusion, bm25, make_analyzer
 from relmo.search.settings import IndexSettings, IsotropyMethod
-from relmo.train.run import write_record
+from relmo.training.run import write_record
 from relmo.types import Vectors
 
 LAYERS = {

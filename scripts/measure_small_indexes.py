@@ -20,7 +20,7 @@ import numpy as np
 from relmo import Elmo
 from relmo.files import make_folder, sha256
 from relmo.search import Document, SemanticIndex, encoder
-from relmo.train.run import write_record
+from relmo.training.run import write_record
 
 SIZES = (8, 16, 32)
 QUESTIONS = 25

@@ -24,7 +24,7 @@ from relmo.config import ElmoConfig, Start
 from relmo.elmo import Elmo
 from relmo.errors import ConfigError, RelmoError, exit_code, need_extra
 from relmo.files import read_json, replacing
-from relmo.train.run import read_record
+from relmo.training.run import read_record
 from relmo.weights.find import PACKAGES, describe_folder
 from relmo.weights.model_card import CardExtras, model_card, table
 from relmo.weights.native import CARD, read_config, replacing_model, write_config
@@ -83,12 +83,18 @@ def release(
     output: Path,
     held_out: Path | None = None,
     more_sources: Sequence[str] = (),
+    init: Path | None = None,
 ) -> None:
-    """Build the folder `output` from a run, its measures and the model as it is stored."""
+    """Build the folder `output` from a run, its measures and the model as it is stored.
+
+    `init` is the model that the run began with, whose record becomes a part of this one's.
+    """
     need_extra("report")
     record, config = read_record(run / "run.json"), read_config(model).config
     measured, sense_test = read_json(measures), read_json(senses)
     check_belongs(config, record, measured, sense_test, model)
+    if init is not None:
+        record = {**record, "init": dict(read_config(init).config.training)}
     near_duplicates = None if held_out is None else read_json(held_out)
     runs = list(runs_of(record))
     points = ends_of(runs) if len(runs) > 1 else read_curve(run / "metrics.jsonl", record)
@@ -409,11 +415,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--sources", nargs="*", default=[], choices=MORE_SOURCES, help="more text it has read"
     )
+    parser.add_argument("--init", type=Path, help="folder of the model that the run began with")
     args = parser.parse_args(arguments)
     try:
         release(
             args.run, args.measures, args.senses, args.model, args.output, args.held_out,
-            args.sources,
+            args.sources, args.init,
         )  # fmt: skip
     except RelmoError as error:
         parser.exit(exit_code(error), f"{parser.prog}: {error}\n")

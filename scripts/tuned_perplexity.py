@@ -26,7 +26,7 @@ from relmo.tasks.data_files import Part
 from relmo.tasks.lm.pretrain import pretrain
 from relmo.tasks.lm.settings import load_recipe
 from relmo.tasks.registry import data_facts, find_task, read_parts
-from relmo.train.run import write_record
+from relmo.training.run import write_record
 
 CHANGES = (
     "training.epochs=1", "training.log_every=50", "training.evaluate_every=0", "data.held_out=0",

@@ -14,7 +14,7 @@ FLOORS = (
     {"runtime"},
     {"weights", "lm"},
     {"elmo"},
-    {"elmo_layer", "train"},
+    {"elmo_layer", "training"},
     {"tasks", "search", "senses", "batch"},
     {"serve", "compat", "lab"},
     {"cli"},

@@ -9,19 +9,31 @@ import relmo
 ROOT = Path(__file__).parents[1]
 
 SURFACE = [
+    "Answer",
+    "Argument",
     "CharCnnConfig",
+    "Cluster",
     "Elmo",
     "ElmoConfig",
     "ElmoLayer",
+    "Entity",
+    "Frame",
+    "Label",
     "Layers",
     "LstmConfig",
+    "Mention",
+    "Predicate",
+    "Predictor",
     "RelmoError",
     "ScalarMix",
     "SemanticIndex",
+    "TaggedToken",
     "Token",
     "WordTableConfig",
     "__version__",
     "errors",
+    "load",
+    "train",
 ]
 
 

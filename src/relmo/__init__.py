@@ -16,22 +16,47 @@ if TYPE_CHECKING:
     from relmo.errors import RelmoError
     from relmo.nn.scalar_mix import ScalarMix
     from relmo.search.index import SemanticIndex
+    from relmo.tasks.predictor import Predictor, load
+    from relmo.tasks.results import (
+        Answer,
+        Argument,
+        Cluster,
+        Entity,
+        Frame,
+        Label,
+        Mention,
+        Predicate,
+        TaggedToken,
+    )
+    from relmo.tasks.run import train
     from relmo.types import Layers, Token
 
 __all__ = [
+    "Answer",
+    "Argument",
     "CharCnnConfig",
+    "Cluster",
     "Elmo",
     "ElmoConfig",
     "ElmoLayer",
+    "Entity",
+    "Frame",
+    "Label",
     "Layers",
     "LstmConfig",
+    "Mention",
+    "Predicate",
+    "Predictor",
     "RelmoError",
     "ScalarMix",
     "SemanticIndex",
+    "TaggedToken",
     "Token",
     "WordTableConfig",
     "__version__",
     "errors",
+    "load",
+    "train",
 ]
 
 _HOME = {
@@ -42,6 +67,22 @@ _HOME = {
     "RelmoError": "errors",
     "ScalarMix": "nn.scalar_mix",
     "SemanticIndex": "search.index",
+    **dict.fromkeys(("Predictor", "load"), "tasks.predictor"),
+    **dict.fromkeys(
+        (
+            "Answer",
+            "Argument",
+            "Cluster",
+            "Entity",
+            "Frame",
+            "Label",
+            "Mention",
+            "Predicate",
+            "TaggedToken",
+        ),
+        "tasks.results",
+    ),
+    "train": "tasks.run",
 }
 
 

@@ -15,8 +15,6 @@ vectors depend on that sentence and the model alone: each starts anew unless a s
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -27,7 +25,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from relmo.config import ElmoConfig, Start, WordTableConfig, check_choice
+from relmo.config import ElmoConfig, Start, check_choice
 from relmo.errors import ConfigError, TextError
 from relmo.kernels.cpu_products import Precision
 from relmo.layers import (
@@ -68,8 +66,6 @@ from relmo.weights.native import Native
 from relmo.weights.tensors import ModelFiles, Storage, build_bilm, tensors_of
 
 HalfVectors = NDArray[np.float16]
-METADATA_KEYS = ("name", "licence", "training", "official")
-"""Settings that do not affect vectors, left out of the fingerprint."""
 
 
 class EmbedOptions(TypedDict, total=False):
@@ -180,18 +176,12 @@ class Elmo:
         """The model as the `ModelFiles` that formats write."""
         return ModelFiles(self.config, dict(tensors_of(self.bilm)), self.lexicon, self._lm_head)
 
-    def fingerprint(self) -> str:
-        """A checksum of everything that affects vectors: equal for equal models in any layout."""
-        settings = self.config.to_dict()
-        shaping = {k: v for k, v in settings.items() if k not in METADATA_KEYS}
-        choices = [self.bilm.start, *([] if self.precision == "float32" else [self.precision])]
-        digest = hashlib.sha256(json.dumps([shaping, *choices], sort_keys=True).encode())
-        for name, tensor in sorted(tensors_of(self.bilm)):
-            digest.update(name.encode())
-            digest.update(tensor.contiguous().numpy().data)
-        if self.lexicon is not None and isinstance(self.config.tokens, WordTableConfig):
-            digest.update("\n".join(self.lexicon.words).encode("utf-8", "surrogatepass"))
-        return digest.hexdigest()
+    def fingerprint(self, precision: Precision | None = None) -> str:
+        """A checksum of everything that affects vectors: equal for equal models in any layout.
+
+        With `precision`, that of the same weights in this precision.
+        """
+        return self._files().fingerprint(self.bilm.start, precision or self.precision)
 
     def to(self, device: str | torch.device) -> Self:
         """Move the model to a device; returns itself."""

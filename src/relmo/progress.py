@@ -34,6 +34,11 @@ def printable(text: str) -> str:
     return UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
+def readable(name: str) -> str:
+    """The name of a score as people write it: `dev_macro_f1` is `dev macro F1`."""
+    return name.replace("_", " ").replace("f1", "F1")
+
+
 FIRST = 1.0
 """Seconds after which work is announced in a pipe."""
 EVERY = 10.0
@@ -45,15 +50,21 @@ TICK = 0.2
 class Work:
     """One piece of long work; whoever does it calls `advance` and may set `detail`."""
 
-    def __init__(self, what: str, total: int | None = None, done: int = 0) -> None:
+    def __init__(
+        self, what: str, total: int | None = None, done: int = 0, first: float = 0.0
+    ) -> None:
         self.what, self.total, self.done = printable(what), total, done
         self.detail = ""
         """What else there is to say, such as the last loss."""
         self.share: float | None = None
         """The fraction completed, where it is not `done / total`: in work that time bounds."""
+        self.may_end_early = False
+        """Whether the work may end before its total, so that the time left is a bound."""
+        self.is_stopping = False
+        """Whether the work ends now, so that there is nothing to say about the time."""
         self.started = time.monotonic()
         self.is_announced = False
-        self._first = done / total if total else 0.0
+        self._first = done / total if total else first
 
     def advance(self, count: int = 1) -> None:
         """Count items as done."""
@@ -85,9 +96,11 @@ class Work:
             said.append(f"{self.done:,}")
         if self.detail:
             said.append(self.detail)
-        if fraction is not None and fraction > self._first and self.seconds > FIRST:
+        if self.is_stopping:
+            pass
+        elif fraction is not None and fraction > self._first and self.seconds > FIRST:
             left = self.seconds * (1 - fraction) / (fraction - self._first)
-            said.append(f"about {duration(left)} left")
+            said.append(f"{'at most' if self.may_end_early else 'about'} {duration(left)} left")
         elif self.is_announced:
             said.append(f"{duration(self.seconds)} so far")
         return f"{self.what}: {', '.join(said)}" if said else f"{self.what} ..."
@@ -95,7 +108,7 @@ class Work:
 
 @contextmanager
 def working(
-    what: str, total: int | None = None, done: int = 0, show: bool = True
+    what: str, total: int | None = None, done: int = 0, show: bool = True, first: float = 0.0
 ) -> Iterator[Work]:
     """Show this work on standard error, if `show` is set, until the block ends.
 
@@ -104,8 +117,9 @@ def working(
         total: number of items, if it is known.
         done: items that were done before.
         show: whether to show anything.
+        first: fraction that was done before, of work that time bounds.
     """
-    work = Work(what, total, done)
+    work = Work(what, total, done, first)
     if not show or sys.stderr is None or sys.stderr.closed:
         yield work
         return

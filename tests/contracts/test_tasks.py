@@ -13,16 +13,25 @@ from importlib.util import find_spec
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from safetensors.torch import load_file
 
 from relmo import Elmo
-from relmo.errors import ConfigError, DataError, WeightError
+from relmo.errors import ConfigError, DataError, TextError, WeightError
 from relmo.tasks.inputs import PLACES
+from relmo.tasks.installed import describe_task
+from relmo.tasks.mistakes import summary
+from relmo.tasks.model_card import About
+from relmo.tasks.predictor import Predictor, load
 from relmo.tasks.registry import TASKS, find_task, read_parts
-from relmo.tasks.run import load_task, load_task_recipe
-from relmo.train.run import read_record
-from relmo.train.trainer import TrainSettings
+from relmo.tasks.released import export_task
+from relmo.tasks.results import render, to_json
+from relmo.tasks.run import TaskCard, load_task, load_task_recipe
+from relmo.training.run import read_record
+from relmo.training.trainer import TrainSettings
 from tests.conftest import tiny_config
+from tests.support.serving import EXTRA
 from tests.support.toy_lm import CLOCK
 from tests.support.toy_tasks import TOYS, train_toy
 
@@ -95,6 +104,23 @@ def stop_at(step):
             raise KeyboardInterrupt
 
     return report
+
+
+@each_task
+def test_a_run_can_be_shared_in_eight_bits(run_of, data_of, tiny, tmp_path, monkeypatch, name):
+    run = run_of(name, "both")
+    monkeypatch.setattr("relmo.tasks.released.SMALL", 1)  # a toy has only small matrices
+    export_task(run, tmp_path / "shared", About(name="toy"), storage="int8", elmo=tiny)
+    whole, shared = (load_task(f, elmo=tiny, device="cpu") for f in (run, tmp_path / "shared"))
+    before = whole.model.state_dict()
+    assert any(tensor.dtype == torch.int8 for tensor in weights(tmp_path / "shared").values())
+    for key, tensor in shared.model.state_dict().items():
+        error = (tensor - before[key]).abs()
+        assert torch.all(error <= before[key].abs().max() / 200), key
+    examples = read_parts(name, data_of(name))["test"]
+    assert shared.score_on(examples).keys() == whole.score_on(examples).keys()
+    sizes = describe_task(tmp_path / "shared")["parts"]
+    assert 0 < sizes["word vectors"] < sizes["network"] + sizes["word vectors"]
 
 
 # ── being a task ────────────────────────────────────────────────────────────────────────────
@@ -187,34 +213,167 @@ def test_neighbours_and_order_do_not_change_a_prediction(run_of, data_of, tiny, 
 
 
 @each_task
-def test_plain_text_is_answered_in_words_and_in_json(run_of, tiny, name):
-    task = load_task(run_of(name, "input"), elmo=tiny, device="cpu")
-    lines = ["ada runs in oslo.\tthe fox sleeps 😀."]
-    examples = list(task.read_text(lines))
-    for example, answer in zip(examples, task.predict(examples), strict=True):
-        assert isinstance(task.render(example, answer), str)
-        assert json.loads(json.dumps(task.describe(example, answer)))
-    assert examples or name == "srl"  # where no word is known as a predicate
-    assert list(task.read_text([])) == []
+def test_errors_are_what_the_scores_miss(run_of, data_of, tiny, name):
+    test = read_parts(name, data_of(name))["test"]
+    task = load_task(run_of(name, "both"), elmo=tiny, device="cpu")
+    errors, score = task.errors(test), task.score_on(test)[task.score.removeprefix("dev_")]
+    assert bool(errors) == (score < 100)
+    for error in errors:
+        assert 1 <= error.example <= len(test)
+        assert error.gold != error.predicted
+        assert (error.score is None) == (error.predicted == "")
+        assert 0 <= error.start <= error.end <= len(error.text)
+    found = summary(errors, task.label_counts(test), most=3)
+    assert found["count"] == len(errors)
+    assert len(found["examples"]) == min(len(errors), 3)
+    assert json.loads(json.dumps(found)) == found
 
 
-@pytest.mark.parametrize(
-    ("name", "answer", "key"),
-    [
-        ("ner", ("B-PER", "E-PER", "O", "O", "O", "O"), "entities"),
-        ("srl", ("B-A0", "I-A0", "B-V", "O", "O", "O"), "arguments"),
-        ("coref", (((0, 1), (4, 4)),), "clusters"),
-    ],
-)
-def test_an_answer_says_where_in_the_text_it_stands(run_of, tiny, name, answer, key):
-    task = load_task(run_of(name, "input"), elmo=tiny, device="cpu")
-    task.predicates = {"runs"}  # which srl asks for
-    line = " Ada  Sol runs in Oslo."
-    example = list(task.read_text(["Hm.", "", line]))[-1]
-    found = task.describe(example, answer)[key]
-    span = found[0][0] if name == "coref" else found[0]
-    assert (span["text"], line[span["start"] : span["end"]]) == ("Ada Sol", "Ada  Sol")
-    assert span["line"] == 3
+def places_in(result):
+    """(text, start, end) of everything in a result that has a place."""
+    if hasattr(result, "start"):
+        yield result.text, result.start, result.end
+    inner = result if isinstance(result, list | tuple) else ()
+    for name in ("predicate", "arguments", "mentions"):
+        inner = [*inner, getattr(result, name)] if hasattr(result, name) else inner
+    for each in inner:
+        yield from places_in(each)
+
+
+def leaves(value):
+    """The strings, numbers and nulls of JSON, in order."""
+    if not isinstance(value, list | dict):
+        yield value
+        return
+    for each in value.values() if isinstance(value, dict) else value:
+        yield from leaves(each)
+
+
+def scores_of(result):
+    if hasattr(result, "score"):
+        yield result.score
+    for each in result if isinstance(result, list | tuple) else ():
+        yield from scores_of(each)
+
+
+@pytest.fixture(scope="module")
+def predictor_of(run_of, tiny):
+    """Task -> its trained model, ready to be called."""
+
+    @cache
+    def predictor_of(name):
+        found = load(run_of(name, "input"), elmo=tiny, device="cpu")
+        if name == "squad":
+            found.task.threshold = 0.0
+        if name == "srl":
+            found.task.net.finder.to_odds.bias.fill_(10)  # all words are predicates
+        return found
+
+    return predictor_of
+
+
+TEXTS = [
+    " Ada  Sol runs in Oslo.\n\nThe fox saw\ther 😀. It sleeps.",
+    "ada inc in rome",
+    "",
+    " \n\t",
+    "שלום " + "x" * 400 + " e\u0301!",
+]
+
+
+@each_task
+def test_a_text_is_answered_with_places_scores_and_json(predictor_of, name):
+    predictor = predictor_of(name)
+    pair = len(predictor.task.text_names) == 2
+    inputs = [("where is ada?", text) if pair else text for text in TEXTS]
+    together = predictor(inputs)
+    for asked, text, result in zip(inputs, TEXTS, together, strict=True):
+        for found, start, end in places_in(result):
+            assert text[start:end] == found != ""
+        assert all(0 <= score <= 1 for score in scores_of(result))
+        assert json.loads(json.dumps(to_json(result))) is not None or result is None
+        assert isinstance(render(result, text), str)
+        alone = predictor(*asked) if pair else predictor(asked)
+        assert to_json(alone) == to_json(result)
+    assert all(not found for found in together[2:4])  # there is nothing to say of no words
+
+
+@each_task
+def test_a_server_answers_as_the_model_does_and_as_it_is_described(predictor_of, tiny, name):
+    pytest.importorskip("fastapi", reason=EXTRA)
+    pytest.importorskip("httpx", reason=EXTRA)
+    jsonschema_rs = pytest.importorskip("jsonschema_rs", reason="pip install schemathesis")
+    from fastapi.testclient import TestClient
+
+    from relmo.serve.app import create_app
+    from relmo.serve.task_models import LoadedTask
+
+    predictor = predictor_of(name)
+    *others, last = predictor.task.text_names
+    inputs = [{**dict.fromkeys(others, "where is ada?"), last: text} for text in TEXTS]
+    served = Predictor(predictor.task, name)
+    with TestClient(create_app(tiny, tasks=[LoadedTask(served, name)])) as client:
+        answer = client.post(f"/predict/{name}", json={"inputs": inputs})
+        described = client.get("/openapi.json").json()
+        (listed,) = client.get("/tasks").json()["tasks"]
+    assert answer.status_code == 200, answer.text
+    wanted = [predictor.answer([tuple(each.values())])[0] for each in inputs]
+    for found, alone in zip(answer.json()["results"], wanted, strict=True):
+        assert list(leaves(found)) == pytest.approx(list(leaves(to_json(alone))), abs=1e-5)
+    (response,) = described["paths"][f"/predict/{name}"]["post"]["responses"]["200"][
+        "content"
+    ].values()
+    schema = {**response["schema"], "components": described["components"]}
+    assert schema["$ref"] != "#/components/schemas/Predictions"  # its results have a type
+    for body in (answer.json(), response["example"]):
+        jsonschema_rs.validator_for(schema).validate(body)
+    assert (listed["task"], listed["texts"]) == (name, list(predictor.task.text_names))
+    assert {each for each in leaves(answer.json()["results"]) if each in listed["labels"]} or (
+        name in ("squad", "coref")
+    )
+
+
+@each_task
+@settings(max_examples=20, deadline=None)
+@given(text=st.text(max_size=60))
+def test_offsets_are_those_of_any_text(predictor_of, name, text):
+    predictor = predictor_of(name)
+    is_pair = len(predictor.task.text_names) == 2
+    result = predictor("where is ada?", text) if is_pair else predictor(text)
+    for found, start, end in places_in(result):
+        assert text[start:end] == found != ""
+
+
+@each_task
+def test_a_stream_is_answered_as_it_comes(predictor_of, name):
+    predictor = predictor_of(name)
+    pair = len(predictor.task.text_names) == 2
+    asked = []
+
+    def texts():
+        for number in range(600):
+            asked.append(number)
+            yield ("who?", f"ada {number}") if pair else f"ada {number}"
+
+    found = predictor(texts())
+    next(found)
+    assert len(asked) < 300
+    assert len(list(found)) == 599
+    assert predictor([]) == []
+
+
+@each_task
+def test_what_is_no_text_is_refused(predictor_of, name):
+    with pytest.raises(TextError, match="expected a (string|pair of strings)"):
+        predictor_of(name)([7])
+
+
+@each_task
+def test_scores_are_calibrated_when_training_ends(run_of, name):
+    folder = run_of(name, "input")
+    assert TaskCard.read(folder).calibration["temperature"] > 0
+    found = read_record(folder / "run.json")["results"]["test_calibration_error"]
+    assert 0 <= found <= 1
 
 
 @each_task

@@ -247,6 +247,8 @@ def test_convert_and_info(run, model, tmp_path):
     lines = run("info", model).stdout.decode()
     assert "parameters" in lines
     assert "licence" in lines
+    as_json = json.loads(run("info", model, "--json").stdout)
+    assert table(lines.encode())["fingerprint"] == as_json["fingerprint"]
 
 
 def table(text: bytes) -> dict[str, str]:

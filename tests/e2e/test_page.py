@@ -52,7 +52,7 @@ def visit(server, browser):
     """Open the page with its key; at the end nothing was complained of or asked for outside."""
     contexts, complaints, outside = [], [], []
 
-    def visit(width: int = 1280, scheme: str = "light", key: str | None = KEY):
+    def visit(width: int = 1280, scheme: str = "light", key: str | None = KEY, hold=None):
         context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
         contexts.append(context)
         if key:
@@ -62,6 +62,8 @@ def visit(server, browser):
         page.on("console", lambda m: complaints.append(m.text) if m.type == "error" else None)
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("request", lambda r: outside.append(r.url) if server.url not in r.url else None)
+        if hold is not None:
+            page.route("**/surprisal", lambda route: hold.append(route), times=1)
         page.goto(server.url)
         if key:
             page.wait_for_selector("#heat td")
@@ -434,5 +436,20 @@ def test_a_missing_key_is_asked_for(visit):
     page.fill("#key", KEY)
     page.keyboard.press("Enter")
     page.wait_for_selector("#heat td")
+    assert page.is_hidden("#key-form")
+    visit.complaints[:] = [c for c in visit.complaints if "401" not in c]  # the browser's own
+
+
+def test_a_late_refusal_does_not_ask_for_the_key_again(visit):
+    held = []
+    page = visit.page(key=None, hold=held)
+    page.wait_for_selector("#key-form:not([hidden])")
+    page.fill("#key", KEY)
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#heat td")
+    assert held  # a request that was sent without the key, answered only now
+    for route in held:
+        route.fulfill(status=401, json={"error": {"message": "give the key"}})
+    page.wait_for_timeout(300)
     assert page.is_hidden("#key-form")
     visit.complaints[:] = [c for c in visit.complaints if "401" not in c]  # the browser's own

@@ -15,8 +15,8 @@ from relmo import Elmo
 from relmo.cli.main import main
 from relmo.files import locked_folder
 from relmo.tasks.lm.settings import load_recipe
-from relmo.train.run import read_record
-from relmo.train.trainer import Trainer
+from relmo.training.run import read_record
+from relmo.training.trainer import Trainer
 from tests.conftest import tiny_config
 from tests.support.toy_lm import metrics
 

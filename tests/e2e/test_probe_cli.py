@@ -5,7 +5,7 @@ import json
 import pytest
 
 from relmo.lab.probes.run import BY_PART
-from relmo.train.run import read_record
+from relmo.training.run import read_record
 from tests.support.toy_probes import WRITERS, write_pairs, write_wic
 
 LAYERS = ("layer_0", "layer_1", "layer_2")

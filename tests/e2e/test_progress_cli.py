@@ -50,7 +50,7 @@ WORKS = {
     "bench": {"preparing", "warming up", "rounds timed"},
     "report": {"sections", "writing tables and figures"},
     "evaluate": {"texts predicted"},
-    "predict": {"texts answered"},
+    "predict": {"inputs answered"},
     "convert": {"loading PyTorch"},
     "perplexity": {"documents split", "scoring the text"},
     "surprisal": {"loading PyTorch"},
@@ -107,7 +107,7 @@ def test_interrupted_answers_are_whole(run, place, monkeypatch, tmp_path):
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("relmo.tasks.labelled.LabelledTask.predict", interrupt)
+    monkeypatch.setattr("relmo.tasks.labelled.LabelledTask.answer", interrupt)
     found = run(*arguments("predict", place, tmp_path))
     assert found.returncode == 130
     assert b"relmo: interrupted; answers so far are complete" in found.stderr

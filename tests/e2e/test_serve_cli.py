@@ -13,6 +13,7 @@ import pytest
 from relmo import Elmo
 from tests.conftest import tiny_config
 from tests.support.serving import EXTRA, ServerProcess, free_port
+from tests.support.toy_tasks import TOYS, train_toy
 
 pytest.importorskip("fastapi", reason=EXTRA)
 httpx = pytest.importorskip("httpx", reason="pip install httpx")
@@ -23,6 +24,14 @@ def model(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("model")
     Elmo.untrained(tiny_config(), seed=1).save_pretrained(folder)
     return folder
+
+
+@pytest.fixture(scope="module")
+def tagger(tmp_path_factory, model) -> Path:
+    folder = tmp_path_factory.mktemp("runs")
+    data = TOYS["pos"].write_parts(folder / "data")
+    train_toy("pos", data, folder / "tagger", model, "training.epochs=1")
+    return folder / "tagger"
 
 
 class Asker(threading.Thread):
@@ -101,6 +110,28 @@ def test_what_was_accepted_before_the_signal_is_answered(model):
     assert found == [150]
 
 
+def test_a_task_model_is_served_until_what_was_accepted_is_answered(model, tagger):
+    server = ServerProcess(model, "--task", str(tagger), port=free_port())
+    assert httpx.get(f"{server.url}/tasks").json()["tasks"][0]["name"] == "tagger"
+    found: list[int] = []
+
+    def ask() -> None:
+        body = {"inputs": ["Ada saw the fox. " * 200] * 8}
+        answer = httpx.post(f"{server.url}/predict/tagger", json=body, timeout=60)
+        found.extend(len(tokens) for tokens in answer.json()["results"])
+
+    asker = threading.Thread(target=ask)
+    asker.start()
+    while "relmo_queue_requests 1.0" not in httpx.get(f"{server.url}/metrics").text:
+        assert asker.is_alive(), "it was answered before the signal: make it longer"
+    assert server.stop() == 0
+    asker.join()
+    assert found == [1000] * 8
+    assert server.lines[1] == "relmo: Predictor('tagger', text -> tokens) at /predict/tagger\n"
+    start = next(line for line in server.log if line["event"] == "start")
+    assert start["tasks"] == ["tagger"]
+
+
 def test_the_key_comes_from_the_environment(model):
     server = ServerProcess(model, "--api-key", port=free_port(), env={"RELMO_API_KEY": "s3cret"})
     try:
@@ -138,3 +169,8 @@ def test_a_call_that_cannot_work_is_refused_at_once(run, model, monkeypatch):
     assert (found.returncode, b"choose another --port" in found.stderr) == (2, True)
     found = run("serve", "--model", "no-such-model", "--port", 0)
     assert found.returncode == 2
+    tasks = ["--task", "a/run", "--task", "b/run"]
+    found = run("serve", "--model", model, "--port", 0, *tasks)
+    assert (found.returncode, b"are both called 'run'" in found.stderr) == (2, True)
+    found = run("serve", "--model", model, "--port", 0, "--task", model)
+    assert (found.returncode, b"is not the folder of a task's run" in found.stderr) == (2, True)

@@ -272,6 +272,17 @@ def test_a_document_of_a_treebank_begins_anew(run, model, tmp_path):
     assert found[3:6] != found[6:]
 
 
+def test_a_treebank_without_tags_is_read_and_one_without_columns_is_not(run, model, tmp_path):
+    path = tmp_path / "bare.conllu"
+    path.write_text(CONLLU.replace("X", "_"))
+    rows = rows_of(run("surprisal", path, "--model", model))
+    assert [row["token"] for row in rows] == ["Mira", "sings", "."]
+    path.write_text("1\tMira\n")
+    found = run("surprisal", path, "--model", model)
+    assert found.returncode != 0
+    assert b"bare.conllu, line 1: 2 columns separated by tabs, expected the 10" in found.stderr
+
+
 def test_bytes_that_are_not_utf8_end_the_command_before_a_header(run, model, tmp_path):
     path = tmp_path / "latin.txt"
     path.write_bytes(b"Sol runs.\n\nSol \xe9.\n")

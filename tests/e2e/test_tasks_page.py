@@ -2,13 +2,19 @@
 
 import re
 import shlex
+from ast import literal_eval
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+import relmo
+from relmo.tasks import registry, results
 from relmo.tasks.inputs import InputSettings
+from relmo.tasks.labelled import LabelledTask
 from relmo.tasks.registry import TASKS, find_task
+from tests.support.outside_task import MoodTask
 from tests.support.toy_tasks import TOYS, Rng
 
 PAGE = (Path(__file__).parents[2] / "docs" / "tasks.md").read_text(encoding="utf-8")
@@ -24,6 +30,8 @@ FILES = [
     ("coref", "### `coref`", 0, "train.conll", 1),
     ("ner", "### `ner`", 1, "train.jsonl", 2),
     ("ner", "### `ner`", 2, "train.jsonl", 2),
+    ("multilabel", "### `multilabel`", 0, "train.jsonl", 3),
+    ("multilabel", "### `multilabel`", 1, "train.csv", 3),
     ("classify", "## Your own data", 0, "reviews.csv", 2),
     ("sst", "## Your own data", 0, "reviews.csv", 2),
 ]
@@ -55,6 +63,57 @@ def test_the_commands_for_one_file_work_as_they_are_shown(run, tmp_path, monkeyp
         words = shlex.split(line)[1:]
         found = run(*words, *([*small, "--elmo=none"] if words[0] == "train" else []))
         assert found.returncode == 0, found.stderr
+
+
+def test_the_python_that_is_shown_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    TOYS["classify"].write(Path("reviews.csv"), 40, Rng(0))
+    table = Path("reviews.csv").read_text(encoding="utf-8").replace(",mood\n", ",sentiment\n")
+    Path("reviews.csv").write_text(table, encoding="utf-8")
+    Path("texts.txt").write_text("so great\nso dull\n\n")
+    small = [*TOYS["classify"].shrink, "training.steps=2"]
+    monkeypatch.setattr(relmo, "train", partial(relmo.train, elmo=None, changes=small))
+    found = {}
+    exec(block("## From Python", 0), found)
+    assert found["scores"].keys() >= {"dev_accuracy", "test_accuracy", "test_calibration_error"}
+    assert isinstance(found["found"], relmo.Label)
+    shown = capsys.readouterr().out.splitlines()
+    assert [line.startswith("Label(") for line in shown[1:]] == [True, True, False] * 2
+
+
+@pytest.mark.parametrize("kind", ["Entity", "TaggedToken", "Label", "Answer", "Frame", "Cluster"])
+def test_every_result_is_shown_with_its_fields(kind):
+    names = ", ".join(field.name for field in fields(getattr(results, kind)))
+    assert f"`{kind}({names})`" in PAGE
+
+
+@pytest.mark.parametrize("name", sorted({*TASKS} - {"sst-phrases"}))
+def test_predictions_say_what_json_calls_the_results(name):
+    section = PAGE.partition("\n## Predictions\n")[2].partition("\n## ")[0]
+    rows = [row.split("|") for row in section.splitlines() if row.startswith("|")]
+    (called,) = (cells[3] for cells in rows if f"`{name}`" in cells[1])
+    assert called.strip() == f"`{find_task(name).result_name}`"
+
+
+def test_a_task_of_ones_own_defines_what_the_page_lists():
+    shown = [block("## A task of your own", number) for number in range(3)]
+    methods = [name for each in shown for name in re.findall(r"def (\w+)\(", each)]
+    assert all(hasattr(LabelledTask, name) for name in methods)
+    assert set(methods) >= LabelledTask.__abstractmethods__
+    for name, value in re.findall(r"^(\w+) = (.*?) +#", shown[1], re.MULTILINE):
+        assert getattr(LabelledTask, name) == literal_eval(value)
+
+
+def test_a_task_of_ones_own_is_trained_as_it_is_shown(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(registry, "_registered", {})
+    Path("data").mkdir()
+    for part in ("train", "dev", "test"):
+        Path("data", f"{part}.txt").write_text("good\twarm day\nbad\tcold day\n" * 4)
+    Path("mood.toml").write_text("[training]\nepochs = 20\n[optimizer]\nlearning_rate = 0.05\n")
+    monkeypatch.setattr(relmo, "train", partial(relmo.train, elmo=None))
+    exec(block("## A task of your own", 3), {"MoodTask": MoodTask})
+    assert capsys.readouterr().out == "good\n"
 
 
 @pytest.mark.parametrize("name", TASKS)

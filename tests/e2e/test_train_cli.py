@@ -11,13 +11,15 @@ import sys
 
 import pytest
 
+import relmo
 from relmo import Elmo, progress
 from relmo.cli.main import main
+from relmo.tasks.labelled import LabelledTask
 from relmo.tasks.registry import find_task
 from relmo.tasks.run import load_task_recipe, train_task
-from relmo.train.recipe import known_recipes
-from relmo.train.run import read_record
-from relmo.train.trainer import Trainer
+from relmo.training.recipe import known_recipes
+from relmo.training.run import Run, read_record
+from relmo.training.trainer import Trainer
 from tests.conftest import tiny_config
 from tests.support.toy_lm import metrics
 from tests.support.toy_tasks import TOYS, toy_recipe
@@ -66,9 +68,9 @@ def test_train_reports_scores_and_the_run(run, data, elmo_folder, tmp_path):
     assert shown["run"].strip() == str(tmp_path / "run")
     assert shown["next"].strip() == f"relmo predict {tmp_path / 'run'} FILE"
     first, *rest = found.stderr.decode().splitlines()
-    assert first == "relmo: no --vectors given: word vectors are trained from scratch"
+    assert first == "relmo: no static vectors given: word vectors are trained from scratch"
     assert any(line.startswith("relmo: step 5,") and ", loss " in line for line in rest)
-    assert any("dev f1" in line for line in rest)
+    assert any("dev F1" in line for line in rest)
 
 
 def test_train_with_json_writes_lines_and_last_the_scores(run, data, tmp_path):
@@ -77,7 +79,7 @@ def test_train_with_json_writes_lines_and_last_the_scores(run, data, tmp_path):
                 "--vectors", tmp_path / "v.txt", *SMALL, "--set=training.epochs=1",
                 "--json")  # fmt: skip
     assert found.returncode == 0, found.stderr
-    assert found.stderr == b""
+    assert found.stderr == f"relmo: {data.name}: 40 train, 12 dev, 12 test sentences\n".encode()
     *lines, last = objects(found)
     assert {"step", "dev_f1"} <= lines[-1].keys()
     assert last["run"] == str(tmp_path / "run")
@@ -138,6 +140,33 @@ def test_an_interrupted_run_says_what_is_safe_and_how_to_go_on(
     assert metrics(tmp_path / "run") == metrics(tmp_path / "whole")
 
 
+@pytest.mark.parametrize(
+    "where", [(Trainer, "_log"), (LabelledTask, "calibrate"), (LabelledTask, "calibration_error")]
+)
+def test_after_the_first_evaluation_an_interrupted_run_can_be_used_and_finished(
+    run, data, tmp_path, monkeypatch, where
+):
+    def interrupt(*_):
+        signal.raise_signal(signal.SIGINT)
+
+    options = ["--data", data, "--elmo", "none", *SMALL, "--set=training.steps=8",
+               "--set=training.log_every=7", "--output", tmp_path / "run"]  # fmt: skip
+    with monkeypatch.context() as patch:
+        patch.setattr(*where, interrupt)
+        found = run("train", "ner", *options)
+    assert found.returncode == 130, found.stderr
+    said, command = found.stderr.decode().strip().splitlines()[-1].split(". Continue with: relmo ")
+    step = Run(tmp_path / "run").read_best().step
+    assert (
+        f"; relmo predict {tmp_path / 'run'} uses the best weights so far, of step {step}" in said
+    )
+    assert run("predict", tmp_path / "run", stdin=TEXT.encode()).returncode == 0
+    assert len(relmo.load(tmp_path / "run")(["ada in rome", "bob"])) == 2
+    again = run(*shlex.split(command))
+    assert again.returncode == 0, again.stderr
+    assert "test_f1" in read_record(tmp_path / "run" / "run.json")["results"]
+
+
 def test_a_run_that_never_began_is_not_resumed(run, data, tmp_path):
     found = run("train", "ner", "--data", data, "--output", tmp_path / "run", "--resume", *SMALL)
     assert found.returncode == 2
@@ -166,10 +195,12 @@ def test_every_part_of_training_shows_its_progress(run, data, elmo_folder, tmp_p
         "reading data",
         "loading ELMo",
         "reading word vectors",
-        "sentences read by ELMo",
+        "tokens read by ELMo",
+        "storing ELMo's layers: tokens",
         "training steps",
-        "evaluating",
-        "scoring the test set",
+        "evaluating: dev sentences",
+        "calibrating: temperatures tried",
+        "scoring the test set: sentences",
     ):
         assert what in shown
 
@@ -229,13 +260,13 @@ def test_evaluate_and_predict_remember_the_columns(run, own_run, reviews, tmp_pa
     other.write_text("what they say\tremark\nso great\tso dull\n\tno text\nnot fine\t-\n")
     by_default = run("predict", folder, other, "--json")
     assert by_default.returncode == 0, by_default.stderr
-    assert [(each["line"], each["words"]) for each in objects(by_default)] == [
-        (1, ["so", "great"]),
-        (3, ["not", "fine"]),
+    assert [(each["line"], each["text"]) for each in objects(by_default)] == [
+        (1, "so great"),
+        (3, "not fine"),
     ]
     assert b"1 row without 'what they say' skipped: line 3" in by_default.stderr
     by_choice = run("predict", folder, other, "--text", "remark", "--json")
-    assert objects(by_choice)[0]["words"] == ["so", "dull"]
+    assert objects(by_choice)[0]["text"] == "so dull"
 
 
 @shows_warnings
@@ -252,6 +283,32 @@ def test_a_model_of_a_table_answers_for_plain_text(run, own_run, tmp_path):
     refused = run("predict", folder, "--text", "remark", stdin=text.encode())
     assert refused.returncode == 2
     assert b"--text names a column of a table, but standard input is plain text" in refused.stderr
+
+
+def test_several_labels_are_learned_scored_and_predicted_by_the_commands(run, tmp_path):
+    path, folder = tmp_path / "own.csv", tmp_path / "run"
+    TOYS["multilabel"].write(tmp_path / "rows.jsonl", 80, random.Random(0))
+    rows = map(json.loads, (tmp_path / "rows.jsonl").read_text().splitlines())
+    cells = [f'{row["text"]},"{row["labels"] or "[]"}"' for row in rows]
+    path.write_text("\n".join(["said,about", *cells]))
+    small = [f"--set={change}" for change in (*TOYS["multilabel"].shrink, "training.epochs=8")]
+    found = run("train", "multilabel", "--data", path, "--text", "said", "--label", "about",
+                "--output", folder, "--recipe=multilabel", "--elmo=none", *small)  # fmt: skip
+    assert found.returncode == 0, found.stderr
+    assert b"test macro F1" in found.stdout
+
+    results = read_record(folder / "run.json")["results"]
+    scored = objects(run("evaluate", folder, "--data", path, "--json"))[0]
+    assert scored["macro_f1"] == pytest.approx(results["test_macro_f1"])
+    assert scored["calibration_error"] == pytest.approx(results["test_calibration_error"])
+
+    typed = "ada great rome\n\nthis film\n"
+    (first, second) = objects(run("predict", folder, "--json", stdin=typed.encode()))
+    assert {each["label"] for each in first["labels"]} <= {"person", "place", "praise"}
+    assert first["labels"]
+    assert (second["line"], second["text"]) == (3, "this film")
+    lines = run("predict", folder, stdin=typed.encode()).stdout.decode().splitlines()
+    assert lines[0].endswith("\tada great rome")
 
 
 def test_columns_that_cannot_be_guessed_are_asked_for(run, reviews, tmp_path):
@@ -279,6 +336,8 @@ def test_evaluate_gives_the_record_s_scores(run, data, run_folder):
     assert found.returncode == 0, found.stderr
     results = read_record(run_folder / "run.json")["results"]
     scores = objects(found)[0]
+    error = scores.pop("calibration_error")  # the run's own layers came from a float16 cache
+    assert error == pytest.approx(results["test_calibration_error"], abs=1e-4)
     assert scores == pytest.approx({k: results[f"test_{k}"] for k in scores})
     assert scores["f1"] > 50
 
@@ -296,6 +355,42 @@ def test_evaluate_names_a_tag_that_marks_no_entity(run, run_folder, tmp_path):
     found = run("evaluate", run_folder, "--data", tmp_path / "odd.txt")
     assert (found.returncode, found.stdout) == (1, b"")
     assert b"odd.txt, line 2: 'NN' is not a chunk tag" in found.stderr
+
+
+def test_evaluate_shows_errors_by_kind_and_writes_all_of_them(run, run_folder, tmp_path):
+    odd, table = tmp_path / "odd.txt", tmp_path / "errors.tsv"
+    odd.write_text("the O\nada B-PER\nin O\nrome B-GOD\n\nit B-ODD\nin O\nrome B-LOC\n")
+    args = ["evaluate", run_folder, "--data", odd, "--errors", "--errors-to", table]
+    found = run(*args)
+    assert found.returncode == 0, found.stderr
+    scores, counts, examples = found.stdout.decode().split("\n\n")
+    assert "errors" in scores
+    label, *kinds = counts.splitlines()[0].split("  ")
+    assert label == "label"
+    assert [kind.strip() for kind in kinds if kind] == [
+        "gold", "missed", "spurious", "wrong label", "wrong extent"
+    ]  # fmt: skip
+    assert any("[GOD rome]" in line and "[LOC rome]" in line for line in examples.splitlines())
+
+    whole = objects(run(*args[:-2], "--json"))[0]["errors"]
+    assert [(row["label"], row["gold"]) for row in whole["by_label"]][:2] == [
+        ("GOD", 1),
+        ("LOC", 1),
+    ]
+    assert {"kind", "gold", "predicted", "score", "text"} <= whole["examples"][0].keys()
+    assert len(table.read_text().splitlines()) == whole["count"] + 1
+    none = objects(run("evaluate", run_folder, "--data", odd, "--errors=0", "--json"))[0]["errors"]
+    assert (none["count"], none["examples"]) == (whole["count"], [])
+
+
+def test_a_table_of_errors_that_cannot_be_written_is_refused_first(run, data, run_folder, tmp_path):
+    args = ["evaluate", run_folder, "--data", data / "test.txt", "--errors-to"]
+    found = run(*args, tmp_path / "errors.doc")
+    assert (found.returncode, found.stdout) == (2, b"")
+    assert b"the output must end in .tsv, .csv, .jsonl, .parquet" in found.stderr
+    for suffix in ("csv", "jsonl", "parquet"):
+        assert run(*args, tmp_path / f"errors.{suffix}").returncode == 0
+        assert (tmp_path / f"errors.{suffix}").exists()
 
 
 def test_evaluate_needs_a_run_a_file_and_the_run_s_elmo(run, data, run_folder, tmp_path):
@@ -333,15 +428,14 @@ def test_predict_and_evaluate_say_that_a_run_is_unfinished(run, data, run_folder
     assert run("predict", run_folder, stdin=TEXT.encode()).stderr == b""
 
 
-def test_predict_gives_a_json_object_per_sentence(run, run_folder, elmo_folder):
+def test_predict_gives_a_json_object_per_line(run, run_folder, elmo_folder):
     found = run("predict", run_folder, "--json", "--elmo", elmo_folder, stdin=TEXT.encode())
     first, *_, last = objects(found)
-    assert first["words"] == ["the", "ada", "inc", "in", "rome"]
-    assert len(first["tags"]) == 5
-    assert first["entities"][0] == {
-        "label": "ORG", "first": 1, "last": 2, "text": "ada inc", "line": 1, "start": 4, "end": 11
-    }  # fmt: skip
-    assert "😀" in last["words"]
+    assert first["text"] == TEXT.split("\n")[0]
+    entity = first["entities"][0]
+    assert 0.5 < entity.pop("score") <= 1
+    assert entity == {"text": "ada inc", "label": "ORG", "start": 4, "end": 11}
+    assert "😀" in last["text"]
     assert (first["line"], last["line"]) == (1, 3)
     assert "😀".encode() in found.stdout
 
@@ -423,9 +517,13 @@ SQUAD = {
 @pytest.mark.parametrize(
     ("name", "text", "keys"),
     [
-        ("squad", "where does ada live ?\tada lives in rome .", {"id", "question", "answer"}),
-        ("srl", "dog saw the cat", {"words", "predicate", "arguments"}),
-        ("coref", "ada saw bob .\nbob met old ada .", {"sentences", "clusters"}),
+        (
+            "squad",
+            "where does ada live ?\tada lives in rome .",
+            {"line", "question", "text", "answer"},
+        ),
+        ("srl", "dog saw the cat", {"text", "frames"}),
+        ("coref", "ada saw bob .\nbob met old ada .", {"text", "clusters"}),
     ],
 )
 def test_other_tasks_answer_for_plain_text(run, tmp_path, name, text, keys):

@@ -3,7 +3,7 @@
 good<TAB>what a warm day        a line of its files
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -74,8 +74,9 @@ class MoodTask(LabelledTask[Line, str, MoodSettings]):
     def sentences(cls, example: Line) -> list[Words]:
         return [example.words]
 
-    def read_text(self, lines: Iterable[str]) -> Iterator[Line]:
-        return (Line(tuple(line.split())) for line in lines if line.strip())
+    def read_input(self, *texts: str) -> list[Line]:
+        (text,) = texts
+        return [Line(tuple(text.split()))] if text.strip() else []
 
     def set_up(self, facts: dict[str, Any], tokens: TokenInput) -> None:
         self.moods: list[str] = facts["moods"]
@@ -90,9 +91,3 @@ class MoodTask(LabelledTask[Line, str, MoodSettings]):
     def scores(self, examples: Sequence[Line], predictions: Sequence[str]) -> dict[str, float]:
         right = [e.mood == found for e, found in zip(examples, predictions, strict=True)]
         return {"accuracy": 100 * sum(right) / max(len(right), 1)}
-
-    def describe(self, example: Line, prediction: str) -> dict[str, Any]:
-        return {"words": example.words, "mood": prediction}
-
-    def render(self, example: Line, prediction: str) -> str:
-        return f"{prediction}: {' '.join(example.words)}"

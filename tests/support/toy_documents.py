@@ -1,6 +1,7 @@
 """Tiny frames of semantic roles and tiny documents with coreference, after rules to be learned."""
 
 import random
+from collections.abc import Sequence
 from pathlib import Path
 
 NOUNS = ("dog", "cat", "bird", "fish", "boy", "girl", "élan", "🐘")
@@ -9,24 +10,31 @@ PEOPLE = ("ada", "bob", "cy", "dan", "eve", "zoë")
 Rng = random.Random
 
 
-def write_frames(path: Path, number: int, rng: Rng) -> None:
-    """Sentences of two clauses, each with a predicate of its own; PropBank's columns."""
+def write_frames(path: Path, number: int, rng: Rng, verbs: Sequence[str] = VERBS) -> None:
+    """Sentences of two clauses, each with a predicate of its own; PropBank's columns.
+
+    After every fourth of them follows one without a predicate.
+    """
     lines = []
-    for _ in range(number):
-        (left, left_roles), (right, right_roles) = _clause(rng), _clause(rng)
+    for sentence in range(number):
+        (left, left_roles), (right, right_roles) = _clause(rng, verbs), _clause(rng, verbs)
         first = [*left_roles, "*", *["*"] * len(right)]
         second = [*["*"] * len(left), "*", *right_roles]
         for i, word in enumerate([*left, "and", *right]):
-            frame = f"{word}.01" if word in VERBS else "-"
+            frame = f"{word}.01" if word in verbs else "-"
             cells = ["f", "0", str(i), word, "X", "*", "-", frame, first[i], second[i]]
             lines.append("\t".join(cells))
         lines.append("")
+        if sentence % 4 == 3:
+            words = ["the", NOUNS[sentence % len(NOUNS)], "and", "the", "fish"]
+            lines += [f"f\t0\t{i}\t{word}\tX\t*\t-\t-" for i, word in enumerate(words)]
+            lines.append("")
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def _clause(rng: Rng) -> tuple[list[str], list[str]]:
+def _clause(rng: Rng, verbs: Sequence[str]) -> tuple[list[str], list[str]]:
     """Who did it stands before the verb, to whom after it, now and then when."""
-    words = [rng.choice(NOUNS), rng.choice(VERBS), "the", rng.choice(NOUNS)]
+    words = [rng.choice(NOUNS), rng.choice(verbs), "the", rng.choice(NOUNS)]
     roles = ["(ARG0*)", "(V*)", "(ARG1*", "*)"]
     if rng.random() < 0.4:
         words, roles = [*words, "today"], [*roles, "(ARGM-TMP*)"]

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from relmo.train.run import write_record
+from relmo.training.run import write_record
 
 BASE, SMALL = "relmo-en-base", "relmo-en-small"
 MEASURES = dict.fromkeys(("sst", "snli", "sst-phrases", "pos"), "accuracy")

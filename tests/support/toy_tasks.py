@@ -106,6 +106,24 @@ def write_reviews(path: Path, number: int, rng: Rng) -> None:
     path.write_text("\n".join(map(",".join, rows)) + "\n", encoding="utf-8")
 
 
+def mention(rng: Rng) -> dict[str, str | list[str]]:
+    """A text that names a person, a place, praises something, some of these or none."""
+    words, labels = rng.choices(FILLERS, k=rng.randint(1, 4)), []
+    for label, kind in {"person": NAMES, "place": PLACES, "praise": GOOD}.items():
+        if rng.random() < 0.5:
+            labels.append(label)
+            words.insert(rng.randint(0, len(words)), rng.choice(kind))
+    return {"text": " ".join(words), "labels": labels}
+
+
+def write_mentions(path: Path, number: int, rng: Rng) -> None:
+    """Texts with lists of labels; every eighth is longer than a window."""
+    rows = [mention(rng) for _ in range(number)]
+    for row in rows[::8]:
+        row["text"] = f"{row['text']}{' this' * 140}"
+    path.write_text("\n".join(map(json.dumps, rows)) + "\n", encoding="utf-8")
+
+
 def pair(rng: Rng) -> dict[str, str]:
     """The premise says what a thing does, the hypothesis the same, the opposite or how it looks."""
     doing = rng.choice(DOING)
@@ -149,7 +167,10 @@ TAGGER = [*SMALL, "input.letters=6", "model.cell_width=12", "model.num_layers=1"
 CLASSIFIER = [*SMALL, "model.hidden_width=16", "model.cell_width=12", "model.integrator_width=12"]
 PAIRS = [*SMALL, "model.hidden_width=16", "model.cell_width=12", "model.composition_width=16"]
 ANSWERS = [*SMALL, "input.letters=6", "model.cell_width=8", "model.hidden_width=12"]
-ROLES = [*SMALL, "model.cell_width=12", "model.num_layers=2", "model.mark_width=4"]
+ROLES = [
+    *SMALL, "model.cell_width=12", "model.num_layers=2", "model.mark_width=4",
+    "model.finder_width=8",
+]  # fmt: skip
 CLUSTERS = [
     "input.letters=0", "model.cell_width=8", "model.hidden_width=12", "model.feature_width=4",
     "model.max_width=3", "optimizer.learning_rate=0.01",
@@ -158,6 +179,7 @@ CLUSTERS = [
 TOYS: dict[str, Toy] = {
     "classify": Toy(".csv", write_reviews, CLASSIFIER),
     "coref": Toy(".conll", write_documents, CLUSTERS, num_train=8),
+    "multilabel": Toy(".jsonl", write_mentions, CLASSIFIER),
     "ner": Toy(".txt", write_entities, TAGGER),
     "pos": Toy(".conllu", write_parts_of_speech, TAGGER),
     "snli": Toy(".jsonl", write_pairs, PAIRS),

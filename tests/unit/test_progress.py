@@ -31,6 +31,17 @@ def lines_of(do):
     return pipe.getvalue().splitlines()
 
 
+def test_the_time_left_is_a_bound_or_nothing_where_work_may_end_early_or_stops():
+    work = Work("steps", 10)
+    work.started -= 20
+    work.advance(5)
+    assert str(work) == "steps: 5 of 10 (50%), about 20 s left"
+    work.may_end_early = True
+    assert str(work) == "steps: 5 of 10 (50%), at most 20 s left"
+    work.is_stopping = True
+    assert str(work) == "steps: 5 of 10 (50%)"
+
+
 def test_a_terminal_shows_a_bar(monkeypatch):
     monkeypatch.setenv("TERM", "xterm")
     with redirect_stderr(Terminal()) as screen:
@@ -166,3 +177,10 @@ def test_a_closed_standard_error_does_not_end_the_work(fast):
 )
 def test_a_name_is_shown_as_one_line_that_does_nothing(name, shown):
     assert printable(name) == shown
+
+
+def test_time_that_passed_before_a_run_was_resumed_does_not_count():
+    work = Work("steps", first=0.7)  # of an earlier process
+    work.started -= 60
+    work.share = 0.75
+    assert "about 5 min left" in str(work)

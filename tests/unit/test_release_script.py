@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 from relmo import Elmo
-from relmo.train.run import write_record
+from relmo.training.run import write_record
 from relmo.weights.find import describe_model, read_model
 from scripts import measure_model, release_model, sense_test
 from tests.support.toy_lm import Corpus, Grammar, toy_recipe
@@ -236,3 +236,11 @@ def test_a_model_of_several_runs_names_them_and_all_its_sources(made, released, 
         assert f"[{wanted}" in card
         assert f"- {wanted}" in licence
     assert "SQuAD" not in (released / "LICENSE").read_text() + (released / "README.md").read_text()
+
+
+def test_the_record_of_the_model_it_began_with_is_kept(made, released, tmp_path):
+    output = tmp_path / "model"
+    release_model.main([*arguments(made, output), "--init", str(released)])
+    training = read_model(output).config.training
+    assert training["init"]["tokens_seen"] == read_model(released).config.training["tokens_seen"]
+    assert "the last of 2 runs" in (output / "README.md").read_text()

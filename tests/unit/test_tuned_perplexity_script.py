@@ -7,7 +7,7 @@ import pytest
 
 from relmo.elmo import Elmo
 from relmo.tasks.registry import read_parts
-from relmo.train.run import read_record
+from relmo.training.run import read_record
 from tests.support.toy_lm import Corpus, Grammar, toy_recipe
 from tests.support.toy_tasks import TOYS
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from itertools import chain, groupby
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -185,11 +185,12 @@ def _table(
 
 def _check_text(files: Sequence[str]) -> None:
     """Read files once: what cannot be read is found before hours of work."""
+    from relmo.tasks.ner.data import read_conllu_documents
     from relmo.text.documents import read_documents
 
     with working("reading the input once"):
         for path in (Path(file) for file in files if file != "-"):
-            for _ in _conllu(path) if _is_conllu(path) else read_documents(path):
+            for _ in read_conllu_documents(path) if _is_conllu(path) else read_documents(path):
                 pass
 
 
@@ -202,13 +203,14 @@ def _documents(
 ) -> Iterator[list[SplitSentence]]:
     """Documents as sentences of regions; none spans two files."""
     from relmo.lm.surprisal import split_regions
+    from relmo.tasks.ner.data import read_conllu_documents
     from relmo.text.documents import read_documents, read_lines, split_documents
     from relmo.text.tokenize import WhitespaceTokenizer
 
     splits = WhitespaceTokenizer() if tokenized else elmo.tokenizer
     for path in map(Path, files):
         if _is_conllu(path):
-            for words in _conllu(path):
+            for words in read_conllu_documents(path):
                 yield list(split_regions(words, elmo.tokenizer, attached=regions))
             continue
         if path == Path("-"):
@@ -218,16 +220,6 @@ def _documents(
         for document in lines:
             sentences = document if tokenized or regions else elmo.sentences(document)
             yield list(split_regions(sentences, splits, attached=regions))
-
-
-def _conllu(path: Path) -> Iterator[list[list[str]]]:
-    """The words of each sentence of each document of a CoNLL-U file."""
-    from relmo.tasks.ner.data import read_conllu
-
-    for _, sentences in groupby(
-        read_conllu(path, fewest=1), key=lambda sentence: sentence.document
-    ):
-        yield [list(sentence.words) for sentence in sentences]
 
 
 class _Counts:

@@ -21,7 +21,7 @@ from relmo.cli.search import index, search, serve
 from relmo.cli.senses import change, senses
 from relmo.cli.shared import Stopped, interruptible, note, say_interrupted
 from relmo.cli.studies import bench, neighbors, probe, report
-from relmo.cli.tasks import evaluate, predict, train
+from relmo.cli.tasks import evaluate, fill_in_number, predict, train
 from relmo.errors import RelmoError, exit_code
 from relmo.progress import printable
 
@@ -89,7 +89,7 @@ def main(args: list[str] | None = None) -> None:
     warnings.showwarning = _warn
     given = sys.argv[1:] if args is None else args
     try:
-        app(given, prog_name="relmo")  # not "python -m relmo"
+        app(fill_in_number(given), prog_name="relmo")  # not "python -m relmo"
     except RelmoError as error:
         _print_error(error)
         sys.exit(exit_code(error))

@@ -8,9 +8,13 @@ from typing import Any
 import typer
 
 from relmo.cli.shared import say_rows, size_text
+from relmo.progress import readable
+from relmo.tasks.installed import InstalledTask
+from relmo.tasks.model_card import score_text
 from relmo.weights.find import ConvertReport
 from relmo.weights.installed import InstalledModel
 
+TASK_HEADINGS = ("task model", "task", "language", "ELMo", "score", "size", "licence", "from")
 HEADINGS = ("model", "language", "layers", "width", "softmax", "size", "licence", "from")
 
 
@@ -28,6 +32,7 @@ def show_model(facts: Mapping[str, Any], *, verbose: bool) -> None:
         ["softmax", f"{facts['softmax']:,} words" if facts["softmax"] else "none: embeds only"],
         ["licence", str(facts["licence"])],
         ["trained", training_summary(facts["training"])],
+        ["fingerprint", facts["fingerprint"]],
     ]
     if "files" in facts:
         rows += [["folder", facts["folder"]], ["files", files_summary(facts)]]
@@ -36,9 +41,59 @@ def show_model(facts: Mapping[str, Any], *, verbose: bool) -> None:
         _show_details(facts)
 
 
+def show_task(facts: Mapping[str, Any], *, verbose: bool) -> None:
+    """Show what `describe_task` found, as `show_model` does of ELMos."""
+    labels, data = facts["labels"], facts["data"]
+    parts = (f"{part} {size_text(size)}" for part, size in facts["parts"].items() if size)
+    sizes = (f"{data[part]:,} {part}" for part in ("train", "dev", "test") if part in data)
+    rows = [
+        ["model", str(facts["model"])],
+        ["task", str(facts["task"])],
+        ["labels", f"{len(labels)}: {', '.join(labels)}" if labels else "none"],
+        ["ELMo", _elmo_text(facts["elmo"])],
+        *_score_rows(facts),
+        ["data", f"{data['name']}: {', '.join(sizes)} examples" if data else "not recorded"],
+        *(["source", _source_text(each)] for each in facts["sources"]),
+        ["licence", str(facts["licence"])],
+        ["trained", training_summary(facts["training"])],
+        ["parameters", f"{facts['parameters']:,}, stored in {facts['storage']}"],
+        ["words", f"{facts['words']:,} with a vector of their own"],
+        ["size", f"{size_text(sum(facts['parts'].values()))}: {', '.join(parts)}"],
+        ["folder", facts["folder"]],
+        ["files", files_summary(facts)],
+    ]
+    say_rows(rows)
+    if verbose:
+        _show_details(facts)
+
+
+def _elmo_text(elmo: Mapping[str, Any] | None) -> str:
+    if elmo is None:
+        return "none needed"
+    return f"{elmo['name']}, {elmo['problem'] or 'installed'}"
+
+
+def _score_rows(facts: Mapping[str, Any]) -> Iterator[list[str]]:
+    """A row per score: of the weights as stored, if they were scored, and of other seeds."""
+    for name, value in {**facts["results"], **facts["stored"]}.items():
+        text = score_text(name, value)
+        if name in facts["mean"]:
+            mean = score_text(name, facts["mean"][name])
+            spread = f"± {facts['deviation'][name]:.2g}"
+            text += f" (mean of {len(facts['runs'])} seeds: {mean} {spread})"
+        yield [readable(name), text]
+    if "temperature" in facts["calibration"]:
+        temperature = facts["calibration"]["temperature"]
+        yield ["temperature", f"{temperature:.2f}, calibrated on the dev part"]
+
+
+def _source_text(source: Mapping[str, str]) -> str:
+    return ", ".join(source[key] for key in ("name", "url", "terms") if source.get(key))
+
+
 def _show_details(facts: Mapping[str, Any]) -> None:
     for heading in ("tokens", "lstm", "training"):
-        if isinstance(facts[heading], Mapping) and facts[heading]:
+        if isinstance(facts.get(heading), Mapping) and facts[heading]:
             typer.echo(f"\n{heading}")
             say_rows(list(_flat(facts[heading])), indent="  ")
     if files := facts.get("files"):
@@ -127,6 +182,29 @@ def _model_row(model: InstalledModel) -> list[str]:
         f"{model.width:,}",
         "yes" if model.has_softmax else "no",
         size_text(model.bytes) if model.bytes else "–",
+        model.licence or "–",
+        model.source,
+    ]
+
+
+def show_tasks(found: Sequence[InstalledTask]) -> None:
+    """Show a table of installed task models."""
+    say_rows([TASK_HEADINGS, *(_task_row(model) for model in found)])
+
+
+def _task_row(model: InstalledTask) -> list[str]:
+    if model.problem is not None:
+        return [model.name, *["–"] * (len(TASK_HEADINGS) - 2), f"{model.source}: {model.problem}"]
+    score = "–"
+    if model.score is not None and model.value is not None:
+        score = f"{readable(model.score)} {score_text(model.score, model.value)}"
+    return [
+        model.name,
+        str(model.task),
+        model.language or "–",
+        "–" if model.elmo is None else model.elmo + ("" if model.has_elmo else " (missing)"),
+        score,
+        size_text(model.bytes),
         model.licence or "–",
         model.source,
     ]

@@ -32,7 +32,7 @@ from relmo.cli.shared import (
 )
 from relmo.errors import ConfigError, TextError, WeightError
 from relmo.progress import duration, progress, working
-from relmo.train.recipe import read_recipe
+from relmo.training.recipe import read_recipe
 from relmo.types import VectorDtype
 
 if TYPE_CHECKING:
@@ -195,15 +195,19 @@ def info(
     verbose: Verbose = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show the sizes, training record, license and checksums of a model."""
+    """Show sizes, training record, license, fingerprint and checksums of an ELMo or task model."""
     if model is None:
         raise ConfigError("give the name or folder of a model; `relmo models` lists the installed")
-    from relmo.cli.model_tables import differing, show_model
-    from relmo.weights.find import describe_model
+    from relmo.cli.model_tables import differing, show_model, show_task
+    from relmo.tasks.installed import describe_task
+    from relmo.weights.find import UNTRAINED, describe_model, find_model, is_task_model
 
-    facts = describe_model(model)
+    is_task = model != UNTRAINED and is_task_model(find_model(model))
+    facts = describe_task(model) if is_task else describe_model(model)
     if as_json:
         say(facts, as_json)
+    elif is_task:
+        show_task(facts, verbose=verbose)
     else:
         show_model(facts, verbose=verbose)
     if wrong := differing(facts.get("files", {})):
@@ -213,15 +217,20 @@ def info(
 
 
 def models(as_json: AsJson = False) -> None:
-    """List the installed models, which need no path."""
-    from relmo.cli.model_tables import show_models
+    """List the installed models, ELMos and task models, which need no path."""
+    from relmo.cli.model_tables import show_models, show_tasks
+    from relmo.tasks.installed import installed_tasks
     from relmo.weights.installed import installed_models
 
-    found = installed_models()
+    found, tasks = installed_models(), installed_tasks()
     if as_json:
-        say({"models": [asdict(model) for model in found]}, as_json)
-    else:
-        show_models(found)
+        said = {"models": [asdict(each) for each in found], "tasks": [asdict(t) for t in tasks]}
+        say(said, as_json)
+        return
+    show_models(found)
+    if tasks:
+        typer.echo()
+        show_tasks(tasks)
 
 
 Source = Annotated[str, typer.Argument(metavar="SRC", help="Model name or folder.")]
@@ -299,7 +308,7 @@ def pretrain(
     with working("loading PyTorch"):
         from relmo.tasks.lm.pretrain import pretrain as run
         from relmo.tasks.lm.settings import load_recipe
-        from relmo.train.distributed import is_main_process
+        from relmo.training.distributed import is_main_process
         from relmo.weights.find import read_model
 
     scores = run(

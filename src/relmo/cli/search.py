@@ -286,6 +286,14 @@ IndexPath = Annotated[
     str | None,
     typer.Option("--index", metavar="INDEX", help="Index for /search (see relmo index)."),
 ]
+Tasks = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--task",
+        metavar="NAME|RUN",
+        help="Task model or folder of a run, served at /predict/NAME; repeatable.",
+    ),
+]
 Host = Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 for all interfaces.")]
 Port = Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 picks a free one.")]
 ApiKey = Annotated[bool, typer.Option("--api-key", help=f"Require an API key, taken from {KEY}.")]
@@ -307,6 +315,7 @@ Changes = Annotated[
 def serve(
     model: Model = DEFAULT_MODEL,
     index: IndexPath = None,
+    tasks: Tasks = None,
     host: Host = "127.0.0.1",
     port: Port = 8000,
     api_key: ApiKey = False,
@@ -314,7 +323,7 @@ def serve(
     allow_host: AllowHost = None,
     changes: Changes = None,
 ) -> None:
-    """Serve a model over HTTP: an OpenAI-compatible API, search and a web page.
+    """Serve a model over HTTP: an OpenAI-compatible API, tasks, search and a web page.
 
     If the environment variable RELMO_API_KEY is set, every request must send that key, except for
     /health, /ready and the page itself. Logs go to standard error as JSON lines and never contain
@@ -327,6 +336,7 @@ def serve(
     from relmo.serve.app import bind, create_app, run_server
     from relmo.serve.limits import Limits
     from relmo.serve.monitoring import configure_logging, log
+    from relmo.serve.task_models import load_tasks
 
     limits = Limits().changed(changes or [])
     key = os.environ.get(KEY) or None
@@ -341,11 +351,15 @@ def serve(
         opened = None
         if index is not None:
             opened = stack.enter_context(SemanticIndex.open(index, elmo=elmo))
-        app = create_app(elmo, index=opened, limits=limits, access=access)
+        loaded = load_tasks(tasks or [], elmo, precision)  # type: ignore[arg-type]
+        app = create_app(elmo, index=opened, tasks=loaded, limits=limits, access=access)
         configure_logging()
         address, number = listening.getsockname()[:2]
         name, shown = elmo.config.name, f"[{address}]" if ":" in address else address
         note(f"serving {name} at http://{shown}:{number} (Ctrl-C stops it)")
-        log("start", model=name, host=address, port=number, key=key is not None)
+        for each in loaded:
+            note(f"{each.predictor} at /predict/{each.predictor.name}")
+        served = [each.predictor.name for each in loaded]
+        log("start", model=name, tasks=served, host=address, port=number, key=key is not None)
         run_server(app, listening)
         log("stop")

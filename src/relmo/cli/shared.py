@@ -20,7 +20,7 @@ from typing import Annotated, Any, ParamSpec
 import typer
 
 from relmo.errors import Interrupted
-from relmo.progress import UNPRINTABLE, duration, printable, tell
+from relmo.progress import UNPRINTABLE, duration, printable, readable, tell
 
 P = ParamSpec("P")
 
@@ -182,15 +182,17 @@ def size_text(num_bytes: float) -> str:
 def say_line(values: Mapping[str, Any]) -> None:
     """Print one line of training progress on standard error: step 50, loss 4.17."""
     has_mean = any(name.endswith("_loss") for name in values)  # of all steps since the last line
-    hidden = {"seconds", "rate", "seconds_left"} | ({"loss"} if has_mean else set())
+    hidden = {"seconds", "rate", "seconds_left", "may_end_early"}
+    hidden |= {"loss"} if has_mean else set()
     parts = []
     for name, value in values.items():
         if name not in hidden:
-            words = "loss" if name.endswith("_loss") else name.replace("_", " ")
+            words = "loss" if name.endswith("_loss") else readable(name)
             shown = f"{value:,.4g}" if isinstance(value, float) else f"{value:,}"
             parts.append(f"{words.replace('held out', 'held-out')} {shown}")
     if "seconds_left" in values:
-        parts.append(f"about {duration(values['seconds_left'])} left")
+        about = "at most" if values.get("may_end_early") else "about"
+        parts.append(f"{about} {duration(values['seconds_left'])} left")
     tell(f"relmo: {', '.join(parts)}")
 
 

@@ -118,7 +118,7 @@ def neighbors(
         from relmo.elmo import Elmo
         from relmo.lab.probes.neighbors import find_neighbors
         from relmo.layers import parse_layers
-        from relmo.train.run import Run
+        from relmo.training.run import Run
 
     if output is not None:
         Run(output).check_start(resume=False)

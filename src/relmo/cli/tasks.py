@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -20,20 +20,22 @@ from relmo.cli.shared import (
     Changes,
     Precision,
     Resume,
+    count_text,
     if_interrupted,
     note,
     say,
     say_json,
     say_line,
+    say_rows,
 )
 from relmo.errors import ConfigError, TextError
-from relmo.progress import printable, working
-from relmo.train.recipe import read_recipe
+from relmo.progress import printable, readable, working
+from relmo.training.recipe import read_recipe
 
 TaskName = Annotated[
     str,
     typer.Argument(
-        metavar="TASK", help="Task: classify, ner, pos, sst, snli, squad, srl or coref."
+        metavar="TASK", help="Task: classify, multilabel, ner, pos, sst, snli, squad, srl or coref."
     ),
 ]
 Data = Annotated[
@@ -86,20 +88,18 @@ def train(
     if recipe is not None:
         read_recipe("tasks", recipe, set_ or [])
     with working("loading PyTorch"):
-        from relmo.tasks.run import load_task_recipe, train_task
-        from relmo.tasks.sources import Source
-        from relmo.tasks.tables import Columns
+        from relmo.tasks.run import train as train_model
 
-    source = Source(data, Columns(text, label), split_seed)
-    chosen = load_task_recipe(task, recipe, set_ or [], source)
-    if vectors is None and (chosen.input.random_width or elmo == "none"):
-        note("no --vectors given: word vectors are trained from scratch")
-    scores = train_task(
+    scores = train_model(
         task,
-        chosen,
-        source,
+        data,
         output,
         elmo=None if elmo == "none" else elmo,
+        recipe=recipe,
+        changes=set_ or [],
+        text=text,
+        label=label,
+        split_seed=split_seed,
         vectors=vectors,
         cache=cache,
         resume=resume,
@@ -113,57 +113,130 @@ def train(
     )
 
 
-PERCENTAGES = ("accuracy", "f1", "precision", "recall", "perfect", "exact_match")
-"""How the names of scores in percent end."""
-
-
 def _score_rows(scores: Mapping[str, float]) -> list[list[str]]:
     """Scores for people: `test macro F1  81.25 %`."""
-    return [
-        [
-            name.replace("_", " ").replace("f1", "F1"),
-            f"{value:.2f} %" if name.endswith(PERCENTAGES) else f"{value:,.4g}",
-        ]
-        for name, value in scores.items()
-    ]
+    from relmo.tasks.model_card import score_text
+
+    return [[readable(name), score_text(name, value)] for name, value in scores.items()]
 
 
-Run = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a training run.")]
+NUM_ERRORS = 20
+"""Errors shown unless a number is given."""
+Model = Annotated[
+    str, typer.Argument(metavar="NAME|RUN", help="Installed task model, or folder of a run.")
+]
 DataFile = Annotated[Path, typer.Option(help="Labeled file in the task's format.")]
 MovedElmo = Annotated[
     str | None,
     typer.Option("--elmo", help="Name or folder of the run's ELMo, if it has moved."),
 ]
+ErrorNumber = Annotated[
+    int | None,
+    typer.Option(
+        "--errors", metavar="[N]", min=0, help="Print errors by kind, and N of them (20)."
+    ),
+]
+ErrorFile = Annotated[
+    Path | None,
+    typer.Option("--errors-to", help="Write all errors: .tsv, .csv, .jsonl or .parquet."),
+]
+
+
+def fill_in_number(args: Sequence[str]) -> list[str]:
+    """The words of a command, with the number of `evaluate --errors` if it is left out.
+
+    typer knows no option whose value may be missing.
+    """
+    filled = list(args)
+    if "evaluate" in filled[:1] and "--errors" in filled:
+        place = filled.index("--errors") + 1
+        if not "".join(filled[place : place + 1]).lstrip("-").isdecimal():
+            filled.insert(place, str(NUM_ERRORS))
+    return filled
 
 
 def evaluate(
-    run: Run,
+    run: Model,
     data: DataFile,
     text: TextColumn = None,
     label: LabelColumn = None,
     elmo: MovedElmo = None,
     precision: Precision = "float32",
+    errors: ErrorNumber = None,
+    errors_to: ErrorFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Score a trained task model on a labeled file."""
+    """Score a trained task model on a labeled file, and show its errors."""
     _check_file(data, "expected one file in the task's format")
+    from relmo.vectors.row_files import check_rows_output, write_rows
+
+    if errors_to is not None:
+        check_rows_output(errors_to)
     with working("loading PyTorch"):
+        from relmo.tasks.installed import find_task_model
+        from relmo.tasks.mistakes import FIELDS, summary, table_rows
         from relmo.tasks.run import TaskCard, load_task
         from relmo.tasks.sources import read_examples
         from relmo.tasks.tables import Columns
 
-    facts, columns = TaskCard.read(run).facts, Columns(text, label)
+    folder = find_task_model(run)
+    facts, columns = TaskCard.read(folder).facts, Columns(text, label)
     with if_interrupted(NOTHING_WRITTEN):
         with working(f"loading {run}"):
-            task = load_task(run, elmo=elmo, precision=precision)  # type: ignore[arg-type]
+            task = load_task(folder, elmo=elmo, precision=precision)  # type: ignore[arg-type]
         with working(f"reading {data}"):
             examples = read_examples(type(task), data, columns, facts.get("source", {}))
         if not examples:
             raise TextError(f"{data}: contains no examples")
         task.check(data, examples, facts)
-        _say_if_unfinished(run)
-        scores = task.score_on(examples)
-    say(scores, as_json, [["examples", f"{len(examples):,}"], *_score_rows(scores)])
+        _say_if_unfinished(folder)
+        with working("scoring"):
+            scores = {**task.score_on(examples), **task.calibration_error(examples)}
+        is_asked = errors is not None or errors_to is not None
+        wrong = task.errors(examples) if is_asked else []
+    if errors_to is not None:
+        write_rows(errors_to, FIELDS, table_rows(wrong))
+        note(f"{errors_to}: {count_text(len(wrong), 'error')}")
+    found = {}
+    rows = [["examples", f"{len(examples):,}"], *_score_rows(scores)]
+    if errors is not None:
+        found["errors"] = summary(wrong, task.label_counts(examples), errors)
+        rows.append(["errors", f"{len(wrong):,}"])
+    say({**scores, **found}, as_json, rows)
+    if found and not as_json:
+        _say_errors(found["errors"])
+
+
+def _say_errors(found: Mapping[str, Any]) -> None:
+    """Print a summary of errors as tables: counts, then examples."""
+    from relmo.tasks.mistakes import TaskError
+
+    tables: list[Sequence[Mapping[str, object]]] = []
+    if "table" in found:
+        tables.append([{"gold \\ predicted": gold, **row} for gold, row in found["table"].items()])
+    else:
+        tables.append(found.get("by_label") or found.get("confusions", []))
+    if "table" in found or "by_label" in found:  # confusions have samples of their own
+        wrong = [TaskError(**each) for each in found["examples"]]
+        tables.append(
+            [
+                {
+                    "kind": error.kind,
+                    "score": "" if error.score is None else f"{error.score:.2f}",
+                    "gold": _cut(error.gold),
+                    "predicted": _cut(error.predicted),
+                    "text": error.in_context(),
+                }
+                for error in wrong
+            ]
+        )
+    for table in filter(None, tables):
+        typer.echo()
+        say_rows([list(table[0]), *(list(map(str, row.values())) for row in table)])
+
+
+def _cut(text: str, width: int = 40) -> str:
+    return text if len(text) <= width else f"{text[: width - 1]}…"
 
 
 File = Annotated[str, typer.Argument(metavar="FILE|-", help="Text file, or - for standard input.")]
@@ -171,71 +244,56 @@ AnswersAsJson = Annotated[
     bool, typer.Option("--json", help="Print each answer as one JSON object.")
 ]
 BATCH_SIZE = 256
-"""Examples predicted together; interactive input is answered line by line."""
+"""Inputs read together; interactive input is answered line by line."""
 
 
 def predict(
-    run: Run,
+    run: Model,
     file: File = "-",
     text: TextColumn = None,
     elmo: MovedElmo = None,
     precision: Precision = "float32",
     as_json: AnswersAsJson = False,
 ) -> None:
-    """Apply a trained task model to text, one input per line in the task's text format.
+    """Apply a trained task model to text: one input per line, in the task's text format.
 
-    Of a table, its texts are read.
+    Of a table, its texts are read. Coreference reads documents, which a blank line ends.
     """
     if file != "-":
         _check_file(Path(file), "expected a text file, or - for standard input")
     with working("loading PyTorch"):
-        from relmo.tasks.run import load_task
+        from relmo.tasks.installed import find_task_model
+        from relmo.tasks.predictor import load
+        from relmo.tasks.results import render, to_json
+        from relmo.tasks.text_inputs import inputs_of_file
 
-    lines = _lines(run, file, text)  # a wrong path fails before the model is loaded
+    folder = find_task_model(run)
+    inputs = inputs_of_file(folder, file, text)  # a wrong path fails before loading
     with working(f"loading {run}"):
-        task = load_task(run, elmo=elmo, precision=precision)  # type: ignore[arg-type]
-    _say_if_unfinished(run)
-    read = _Counted(lines)
-    examples = ((read.number, example) for example in task.read_text(read))
+        predictor = load(run, elmo=elmo, precision=precision)  # type: ignore[arg-type]
+    _say_if_unfinished(folder)
+    task = predictor.task
     is_typed = file == "-" and sys.stdin.isatty()
     is_seen = sys.stdout.isatty()  # the answers are progress enough
-    size = 1 if is_typed else BATCH_SIZE
     answered = "interrupted; answers so far are complete, one for each input in its order"
-    shown = working(f"{task.noun} answered", show=not (is_typed or is_seen))
+    shown = working("inputs answered", show=not (is_typed or is_seen))
     with if_interrupted(answered), shown as work:
-        answered_line, keeps_lines = 0, task.answers_lines and not as_json
-        while batch := list(islice(examples, size)):
-            answers = task.predict([example for _, example in batch], show=False)
-            for (line, example), answer in zip(batch, answers, strict=True):
-                if keeps_lines:
-                    typer.echo("\n" * (line - answered_line - 1), nl=False)
+        while part := list(islice(inputs, 1 if is_typed else BATCH_SIZE)):
+            for each, result in zip(part, predictor.answer([i.texts for i in part]), strict=True):
+                if as_json and not any(text.strip() for text in each.texts):
+                    continue  # a blank line
                 if as_json:
-                    where = {"line": line} if task.answers_lines else {}
-                    found = {**where, **task.describe(example, answer)}
+                    named = zip(task.text_names, each.texts, strict=True)
+                    found = {"line": each.line, **dict(named), task.result_name: to_json(result)}
                     typer.echo(json.dumps(found, ensure_ascii=False))
                 else:
-                    typer.echo(_shown(task.render(example, answer)))
-                answered_line = line
-            work.advance(len(batch))
-        if keeps_lines:
-            typer.echo("\n" * (read.number - answered_line), nl=False)
-
-
-class _Counted:
-    """Lines, and the number of the last one that was read."""
-
-    def __init__(self, lines: Iterable[str]) -> None:
-        self.number, self._lines = 0, lines
-
-    def __iter__(self) -> Iterator[str]:
-        for line in self._lines:
-            self.number += 1
-            yield line
+                    typer.echo(_shown(render(result, each.texts[-1].replace("\n", " "))))
+            work.advance(len(part))
 
 
 def _say_if_unfinished(folder: Path) -> None:
     """Say which weights of a run are used that was interrupted, or still goes on."""
-    from relmo.train.run import Run
+    from relmo.training.run import Run
 
     run = Run(folder)
     if not run.record_path.exists() and (best := run.read_best()):
@@ -249,28 +307,6 @@ def _shown(text: str) -> str:
     """Text whose labels a terminal shows and does not obey; lines and columns stay."""
     cells = (map(printable, line.split("\t")) for line in text.split("\n"))
     return "\n".join("\t".join(line) for line in cells)
-
-
-def _lines(run: Path, file: str, text: str | None) -> Iterator[str]:
-    """The lines of a file or of standard input; the texts of a table."""
-    from relmo.tasks.data_files import decoded_lines, numbered_lines, stem_of
-    from relmo.tasks.registry import find_task
-    from relmo.tasks.run import TaskCard
-    from relmo.tasks.sources import read_texts
-    from relmo.tasks.tables import Columns
-
-    path = Path(file)
-    card = TaskCard.read(run)
-    task = find_task(card.task)
-    is_csv = bool(task.tables) and stem_of(path).endswith(".csv")  # none is plain text
-    if file != "-" and (is_csv or task.is_table(path)):
-        return read_texts(path, Columns(text=text), card.facts.get("source", {}))
-    if text is not None:
-        where = "standard input" if file == "-" else path.name
-        raise ConfigError(f"--text names a column of a table, but {where} is plain text")
-    if file == "-":
-        return (line for _, line in decoded_lines(sys.stdin.buffer, "standard input"))
-    return (line for _, line in numbered_lines(path))  # compressed files too
 
 
 def _check_file(path: Path, hint: str) -> None:

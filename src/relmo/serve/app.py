@@ -15,7 +15,7 @@ import dataclasses
 import functools
 import signal
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from signal import SIGINT, SIGTERM
 from typing import Any
@@ -32,9 +32,16 @@ from relmo.serve.connections import connection_class
 from relmo.serve.errors import add_error_handlers
 from relmo.serve.limits import Limits, Memory
 from relmo.serve.monitoring import Metrics, Monitoring
-from relmo.serve.routes import openai_routes, page_routes, relmo_routes, server_routes
+from relmo.serve.routes import (
+    openai_routes,
+    page_routes,
+    relmo_routes,
+    server_routes,
+    task_routes,
+)
 from relmo.serve.schemas import DEFAULT_RESULTS, resolve_bounds
 from relmo.serve.service import Service, warm_up
+from relmo.serve.task_models import LoadedTask, TaskModel, check_names
 
 BACKLOG = 2048
 
@@ -43,19 +50,25 @@ def create_app(
     elmo: Elmo,
     *,
     index: SemanticIndex | None = None,
+    tasks: Sequence[LoadedTask] = (),
     limits: Limits | None = None,
     access: Access | None = None,
 ) -> FastAPI:
-    """Create the server for one model; its thread starts now and ends with the app's lifespan.
+    """Create the server for one model and any number of task models.
+
+    Its thread starts now and ends with the app's lifespan.
 
     Args:
         elmo: the model; nothing else may use it meanwhile.
         index: searched by /search, opened with the same model; without it the route answers 404.
+        tasks: task models, each served at /predict/NAME under its own name; see
+            `relmo.serve.task_models.load_tasks`.
         limits: on the size of requests and of the queue.
         access: API key and host names; by default anyone under any host name.
     """
     limits, metrics = limits or Limits(), Metrics()
-    warm_up(elmo)
+    check_names([loaded.predictor.name for loaded in tasks])
+    warm_up(elmo, [loaded.predictor for loaded in tasks])
     service = Service(elmo, limits, metrics, index)
 
     @asynccontextmanager
@@ -74,6 +87,7 @@ def create_app(
     app.state.service = service
     app.include_router(openai_routes(service))
     app.include_router(relmo_routes(service))
+    app.include_router(task_routes([TaskModel(loaded, service) for loaded in tasks]))
     app.include_router(server_routes(app, service, metrics))
     app.include_router(page_routes(app, service))
     add_error_handlers(app)

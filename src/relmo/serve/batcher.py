@@ -1,9 +1,10 @@
-"""Collects sentences from concurrent requests into batches for the model, in one thread.
+"""Collects sentences from concurrent requests into batches for a model, in one thread.
 
-Only this thread uses the model. While it computes a batch, new requests wait in a queue; the next
-batch takes one sentence from each waiting request in turn, up to a number of tokens. So a small
-request never waits for all of a large one, and no request waits for a batch to fill. This is safe
-because a sentence's vectors do not depend on its batch.
+Only this thread uses the models: ELMo, and the task models that read with it. While it computes a
+batch, new requests wait in a queue; the next batch is for the model of the first of them, and takes
+one item, such as a sentence, from each waiting request to that model in turn, up to a number of
+tokens. So a small request never waits for all of a large one, and no request waits for a batch to
+fill. This is safe because what a model finds for an item does not depend on its batch.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from relmo.serve.limits import Limits
 from relmo.types import Vectors
 
 Result = TypeVar("Result")
+Item = TypeVar("Item")
 Words = Sequence[str]
 FIRST_RATE = 2000.0
 """Tokens per second assumed before the first batch."""
@@ -45,26 +47,29 @@ class QueueClosed(ApiError):
 
 
 @dataclass(eq=False)
-class _Sentences:
-    """A request for the vectors of sentences, of which some may be done."""
+class _Items:
+    """A request for a model's work on items, some of which may be done."""
 
-    sentences: Sequence[Words]
-    reduce: Callable[[Vectors], Vectors]
-    future: Future[list[Vectors]]
+    work: Callable[[list[Any]], Sequence[Any]]
+    items: Sequence[Any]
+    costs: Sequence[int]
+    reduce: Callable[[Any], Any]
+    future: Future[list[Any]]
     taken: int = 0
-    done: list[Vectors] = field(default_factory=list)
+    done: list[Any] = field(default_factory=list)
 
 
 @dataclass(eq=False)
 class _Call:
-    """A request for any other work that needs the model."""
+    """A request for any other work that needs a model."""
 
     call: Callable[[], Any]
     cost: int
     future: Future[Any]
 
 
-_Batch = list[tuple[_Sentences, Words]]
+_Batch = list[tuple[_Items, int]]
+"""Requests to one model, and the number of an item of each."""
 
 
 class Batcher:
@@ -72,7 +77,7 @@ class Batcher:
 
     Args:
         embed: maps token lists to their vectors, in order.
-        limits: of a batch and of the queue. A sentence beyond `batch_tokens` is a batch of its own,
+        limits: of a batch and of the queue. An item beyond `batch_tokens` is a batch of its own,
             and an empty queue accepts a request of any size.
         report: called after each batch with its number of requests, of tokens and its seconds.
 
@@ -88,7 +93,7 @@ class Batcher:
     ) -> None:
         self._embed, self._limits, self._report = embed, limits, report
         self.tokens = self.requests = 0
-        self._waiting: deque[_Sentences | _Call] = deque()
+        self._waiting: deque[_Items | _Call] = deque()
         self._changed = threading.Condition()
         self._closing = False
         self.rate = FIRST_RATE
@@ -108,15 +113,33 @@ class Batcher:
         `reduce` is applied to each sentence's vectors right away, in the worker thread, so that a
         large request need not hold all layers of all its words.
         """
-        job = _Sentences(sentences, reduce, Future())
-        if sentences:
-            self._accept(job, sum(map(_cost, sentences)))
+        return self.submit(self._read, sentences, list(map(_cost, sentences)), reduce)
+
+    def submit(
+        self,
+        work: Callable[[list[Item]], Sequence[Any]],
+        items: Sequence[Item],
+        costs: Sequence[int],
+        reduce: Callable[[Any], Any] = lambda found: found,
+    ) -> Future[list[Any]]:
+        """Queue items for a model; the future gives what it finds for each, reduced.
+
+        Args:
+            work: maps items to what the model finds for each; requests with equal ones share
+                batches.
+            items: in the order of the answer.
+            costs: about as many tokens as each item takes.
+            reduce: applied to what is found for an item right away, in the worker thread.
+        """
+        job = _Items(work, items, costs, reduce, Future())
+        if items:
+            self._accept(job, sum(costs))
         else:
             job.future.set_result([])
         return job.future
 
     def call(self, call: Callable[[], Result], cost: int) -> Future[Result]:
-        """Queue other work that needs the model and takes about as long as `cost` tokens."""
+        """Queue other work that needs a model and takes about as long as `cost` tokens."""
         future: Future[Result] = Future()
         self._accept(_Call(call, cost, future), cost)
         return future
@@ -132,7 +155,7 @@ class Batcher:
         self._thread.join(seconds)
         return not self._thread.is_alive()
 
-    def _accept(self, job: _Sentences | _Call, cost: int) -> None:
+    def _accept(self, job: _Items | _Call, cost: int) -> None:
         with self._changed:
             if not self.is_open:
                 raise QueueClosed
@@ -145,6 +168,9 @@ class Batcher:
             self._changed.notify()
 
     # ── in the worker thread ────────────────────────────────────────────────────────────────
+
+    def _read(self, sentences: list[Words]) -> list[Vectors]:
+        return self._embed(sentences)
 
     def _run(self) -> None:
         while True:
@@ -163,57 +189,58 @@ class Batcher:
                 self._run_batch(taken)
 
     def _take(self) -> _Call | _Batch:
-        """Take the next call, or the next batch: one sentence from each request in turn."""
+        """Take the next call, or the next batch: one item from each request to a model in turn."""
         batch: _Batch = []
+        passed: list[_Items | _Call] = []  # they keep their places
         room = self._limits.batch_tokens
         while self._waiting and room > 0:
-            job = self._waiting[0]
+            job = self._waiting.popleft()
             if job.future.cancelled():  # its client is gone, or the server stops
-                self._waiting.popleft()
                 self._finish(job.future, _left(job), None)
-                continue
-            if isinstance(job, _Call):
-                if batch:
-                    break
-                self._waiting.popleft()
-                return job
-            words = job.sentences[job.taken]
-            if batch and _cost(words) > room:
+            elif isinstance(job, _Call):
+                if not batch:
+                    return job
+                passed.append(job)
+            elif batch and job.work != batch[0][0].work:
+                passed.append(job)
+            elif batch and job.costs[job.taken] > room:
+                passed.append(job)
                 break
-            self._waiting.popleft()
-            job.taken += 1
-            room -= _cost(words)
-            batch.append((job, words))
-            if job.taken < len(job.sentences):
-                self._waiting.append(job)
+            else:
+                batch.append((job, job.taken))
+                room -= job.costs[job.taken]
+                job.taken += 1
+                if job.taken < len(job.items):
+                    self._waiting.append(job)
+        self._waiting.extendleft(reversed(passed))
         return batch
 
     def _run_batch(self, batch: _Batch) -> None:
         begin = time.perf_counter()
         jobs = list(dict.fromkeys(job for job, _ in batch))
         try:
-            vectors = self._embed([words for _, words in batch])
-            reduced = [job.reduce(found) for (job, _), found in zip(batch, vectors, strict=True)]
+            found = jobs[0].work([job.items[number] for job, number in batch])
+            reduced = [job.reduce(each) for (job, _), each in zip(batch, found, strict=True)]
         except Exception as error:
             if len(jobs) > 1:  # run each request alone, so that only the one at fault fails
                 for job in jobs:
-                    self._run_batch([(each, words) for each, words in batch if each is job])
+                    self._run_batch([(each, number) for each, number in batch if each is job])
                 return
             (job,) = jobs
             with self._changed:
-                if job in self._waiting:  # drop the sentences that remain
+                if job in self._waiting:  # drop the items that remain
                     self._waiting.remove(job)
             self._finish(job.future, _left(job), error)
             return
         seconds = time.perf_counter() - begin
-        tokens = sum(_cost(words) for _, words in batch)
+        tokens = sum(job.costs[number] for job, number in batch)
         self.rate += 0.2 * (tokens / max(seconds, 1e-6) - self.rate)
-        for (job, _), found in zip(batch, reduced, strict=True):
-            job.done.append(found)
+        for (job, _), kept in zip(batch, reduced, strict=True):
+            job.done.append(kept)
         self._release(tokens, 0)
         self._report(len(jobs), tokens, seconds)
         for job in jobs:
-            if len(job.done) == len(job.sentences):
+            if len(job.done) == len(job.items):
                 self._finish(job.future, 0, job.done)
 
     def _finish(self, future: Future[Any], tokens: int, result: object) -> None:
@@ -231,11 +258,11 @@ class Batcher:
             self.requests -= requests
 
 
-def _left(job: _Sentences | _Call) -> int:
+def _left(job: _Items | _Call) -> int:
     """Count the tokens of a request that are not done."""
     if isinstance(job, _Call):
         return job.cost
-    return sum(map(_cost, job.sentences[len(job.done) :]))
+    return sum(job.costs[len(job.done) :])
 
 
 def _cost(words: Words) -> int:

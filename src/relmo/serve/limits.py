@@ -18,13 +18,17 @@ from relmo.errors import ConfigError
 from relmo.serve.errors import ApiError
 
 MAX_KEYS = 1024
-"""Names of fields in a body, nested ones included."""
+"""Names of fields in a body, nested ones included, besides those of texts."""
+KEYS_PER_TEXT = 2
+"""Names of fields that an input of a task model may have."""
 FREE_BYTES = 2**19
 """Memory that every request gets without asking, so that small ones pass when large ones wait."""
 BYTES_PER_BODY_BYTE = 8
 """Memory of a body, its text and its words, per byte of the body."""
 BYTES_PER_VALUE = 24
 """Memory of a number in a response: as float32, and as JSON while it is written and sent."""
+BYTES_PER_RESULT = 512
+"""Memory of what a task model says of a word, or of a label: as objects, and as JSON."""
 BYTES_PER_CHARACTER = 16
 """Memory of a character in a response: as text, and as JSON while it is written and sent."""
 RETRY_SECONDS = 5
@@ -49,6 +53,8 @@ class Limits(Settings):
     """Words per request, all texts together; 422 above."""
     sentence_tokens: Count = 8192
     """Words per sentence, which are held in memory together; 422 above."""
+    document_tokens: Count = 4096
+    """Words that a task model reads as a whole, such as a document of coref; 422 above."""
     values: Count = 16 * 2**20
     """Numbers in one response of /embed_tokens; 422 above."""
     sense_tokens: Count = 16_384
@@ -92,6 +98,11 @@ class Limits(Settings):
         """JSON values in one body: what `texts` and `tokens` allow, and a few for other fields."""
         return self.tokens + self.texts + MAX_KEYS
 
+    @property
+    def keys(self) -> int:
+        """Names of fields in one body."""
+        return KEYS_PER_TEXT * self.texts + MAX_KEYS
+
     def changed(self, changes: Sequence[str]) -> Limits:
         """Copy with some limits changed, each given as `name=number`."""
         values: dict[str, int] = {}
@@ -113,7 +124,7 @@ def check_shape(body: bytes, limits: Limits) -> None:
     """
     if not json.detect_encoding(body).startswith("utf-8"):
         raise ApiError(400, "expected JSON in UTF-8", code="not_utf8")
-    if _count(body, b",[{") <= limits.items and body.count(b":") <= MAX_KEYS:
+    if _count(body, b",[{") <= limits.items and body.count(b":") <= limits.keys:
         return  # even if none of these is inside a string
     values = keys = end = 0
     for number, string in enumerate(_STRING.finditer(body)):
@@ -121,7 +132,7 @@ def check_shape(body: bytes, limits: Limits) -> None:
         values += _count(body, b",[{", end, start)
         keys += body.count(b":", end, start)
         end = string.end()
-        _check_counts(max(values, number - MAX_KEYS), keys, limits)
+        _check_counts(max(values, number - limits.keys), keys, limits)
     _check_counts(values + _count(body, b",[{", end), keys + body.count(b":", end), limits)
 
 
@@ -133,8 +144,9 @@ def _check_counts(values: int, keys: int, limits: Limits) -> None:
     if values > limits.items:
         text = f"the body contains more than {limits.items:,} values; send several requests"
         raise ApiError(413, text, code="too_many_values")
-    if keys > MAX_KEYS:
-        text = f"the body contains more than {MAX_KEYS:,} field names; see /docs for those allowed"
+    if keys > limits.keys:
+        text = f"the body contains more than {limits.keys:,} field names"
+        text += "; see /docs for those allowed"
         raise ApiError(413, text, code="too_many_fields")
 
 

@@ -29,14 +29,16 @@ from relmo.search import Hit
 from relmo.senses.change import MEASURES, WordChange
 from relmo.senses.picture import principal_axes
 from relmo.senses.senses import WordSenses
-from relmo.serve import schemas
+from relmo.serve import schemas, task_schemas
 from relmo.serve.access import RESERVATION
 from relmo.serve.errors import ApiError, invalid
 from relmo.serve.limits import BYTES_PER_CHARACTER, BYTES_PER_VALUE
 from relmo.serve.monitoring import Metrics
 from relmo.serve.schemas import JSON, json_response
 from relmo.serve.service import Service, TokenizedSentence
+from relmo.serve.task_models import TaskModel
 from relmo.serve.word_map import map_words
+from relmo.tasks.results import to_json
 from relmo.text.places import Place
 from relmo.types import Vectors
 
@@ -216,6 +218,56 @@ def relmo_routes(service: Service) -> APIRouter:
     return router
 
 
+def task_routes(models: Sequence[TaskModel]) -> APIRouter:
+    """The served task models: a list of them, and a route for each, typed by its task."""
+    router = APIRouter(tags=["tasks"])
+    listed = {"tasks": [model.description() for model in models]}
+    known = ", ".join(f"'{model.name}'" for model in models)
+
+    @router.get("/tasks", response_model=task_schemas.TaskList, responses={401: ERROR})
+    async def tasks() -> Response:
+        """List the served task models: the texts each reads, and the labels it gives."""
+        return json_response(listed)
+
+    for model in models:
+        _add_task_route(router, model)
+
+    @router.post("/predict/{name}", include_in_schema=False)
+    async def unknown(name: str) -> Response:
+        text = f"this task model is not served; the server has {known}"
+        if not known:
+            text = "no task model is served; start the server with --task NAME"
+        raise ApiError(404, text, code="task_not_found")
+
+    return router
+
+
+def _add_task_route(router: APIRouter, model: TaskModel) -> None:
+    """The route of one task model."""
+
+    async def predict(body: Any, request: Request) -> Response:  # noqa: ANN401 - see below
+        reservation, log = request.scope[RESERVATION], request.scope["relmo"]
+        examples = await model.read(body.inputs)
+        log.update(texts=len(body.inputs), tokens=examples.num_words)
+        reservation.add(model.memory(examples))
+        return await asyncio.to_thread(_predictions, model, await model.answer(examples))
+
+    # what the route takes is known only now, which no annotation in the source can say
+    predict.__annotations__["body"] = task_schemas.body_of(model.text_names)
+    router.add_api_route(
+        f"/predict/{model.name}",
+        predict,
+        methods=["POST"],
+        name=model.name,
+        description=f"Return the {model.result_name} of each input: the task {model.task}.",
+        response_model=task_schemas.response_of(model.result_type),
+        responses={
+            **ERRORS,
+            200: task_schemas.example_of(model.result_type, model.name, model.task),
+        },
+    )
+
+
 def check_requested(layers: LayerChoice | list[int], num_layers: int) -> list[int]:
     """The labels of the requested layers; raises ApiError if the model lacks one."""
     numbers = layers if isinstance(layers, list) else [layers]
@@ -383,6 +435,11 @@ def _points(found: WordSenses | WordChange) -> list[dict[str, Any]]:
     points = principal_axes(found.vectors).tolist()
     rows = zip(found.places, points, (1 + found.labels).tolist(), strict=True)
     return [{**_excerpt(place), "x": x, "y": y, "sense": sense} for place, (x, y), sense in rows]
+
+
+def _predictions(model: TaskModel, results: Sequence[Any]) -> Response:
+    found = [to_json(result) for result in results]
+    return json_response({"model": model.name, "task": model.task, "results": found})
 
 
 def _hits(query: str, hits: Sequence[Hit]) -> Response:

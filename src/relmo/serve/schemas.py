@@ -58,7 +58,7 @@ SENTENCES = {"type": "array", "items": SENTENCE, "minItems": 1, "x-maxItems": "t
 LAYER = {"type": "integer", "minimum": 0, "x-maximum": "top_layer"}
 
 
-def _check_strings(value: Any, expected: str = EXPECTED_SENTENCE) -> Any:  # noqa: ANN401 - any JSON
+def check_strings(value: Any, expected: str = EXPECTED_SENTENCE) -> Any:  # noqa: ANN401 - any JSON
     """Check in one message what a union of types would report in four.
 
     Lone surrogates are rejected: JSON escapes can express them, UTF-8 cannot encode them.
@@ -78,13 +78,13 @@ def _check_input(value: Any) -> Any:  # noqa: ANN401 - any JSON
         raise ValueError("expected text, got an empty value")
     if isinstance(value, list) and "" in value:
         raise ValueError(f"text {value.index('')} is empty; remove it")
-    return _check_strings(value, EXPECTED_TEXTS)
+    return check_strings(value, EXPECTED_TEXTS)
 
 
 def _check_scored(value: Any) -> Any:  # noqa: ANN401 - any JSON
     if value == "" or value == []:
         raise ValueError("expected a sentence, got an empty value")
-    return _check_strings(value)
+    return check_strings(value)
 
 
 def _check_sentences(value: Any) -> Any:  # noqa: ANN401 - any JSON
@@ -93,7 +93,7 @@ def _check_sentences(value: Any) -> Any:  # noqa: ANN401 - any JSON
         raise ValueError("expected a list of at least 1 sentence")
     for number, sentence in enumerate(value):
         try:
-            _check_strings(sentence)
+            check_strings(sentence)
         except ValueError as error:
             raise ValueError(f"sentence {number}: {error}") from None
     return value
@@ -166,7 +166,7 @@ LAYERS = {
 TEXTS = {"anyOf": [TEXT, {"type": "array", "items": TEXT, "minItems": 1, "x-maxItems": "texts"}]}
 
 Texts = Annotated[str | list[str], BeforeValidator(_check_input), WithJsonSchema(TEXTS)]
-Sentence = Annotated[str | list[str], BeforeValidator(_check_strings), WithJsonSchema(SENTENCE)]
+Sentence = Annotated[str | list[str], BeforeValidator(check_strings), WithJsonSchema(SENTENCE)]
 ScoredSentence = Annotated[str | list[str], BeforeValidator(_check_scored), WithJsonSchema(SCORED)]
 Sentences = Annotated[
     list[str | list[str]], BeforeValidator(_check_sentences), WithJsonSchema(SENTENCES)

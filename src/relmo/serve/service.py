@@ -30,6 +30,7 @@ from relmo.serve.errors import ApiError, invalid
 from relmo.serve.limits import RETRY_SECONDS, Limits
 from relmo.serve.monitoring import Metrics
 from relmo.serve.schemas import ChangeBody, SearchBody, SensesBody, SubstitutesBody
+from relmo.tasks.predictor import Predictor
 from relmo.text.lexicon import WATCHED
 from relmo.text.sentences import split_sentences
 from relmo.types import Token, Vectors
@@ -53,6 +54,7 @@ LIMIT_ERRORS = {
     "query_characters": ("query_too_long", "characters in a query", "shorten it"),
     "tokens": ("too_many_tokens", "words in a request", "send several requests"),
     "sentence_tokens": ("sentence_too_long", "words in a sentence", "split it"),
+    "document_tokens": ("text_too_long", "words of a text that is read whole", "split it"),
     "sense_tokens": ("too_many_tokens", "words of text", "shorten it, or use relmo senses"),
     "scored_tokens": ("sentence_too_long", "words in a sentence", "split it"),
     "values": ("answer_too_large", "numbers in a response", "send less text or ask for one layer"),
@@ -95,7 +97,10 @@ class Service:
     async def encode(self, texts: Sequence[str]) -> tuple[Vectors, int]:
         """Unit-length vectors (N, D), pooled as `Elmo.encode` pools, and the number of words."""
         self.check_limit("texts", len(texts), "input")
-        parts = await self._in_background(lambda: self._split(texts), sum(map(len, texts)), "input")
+        parts = await self.split(texts, "input")
+        if [] in parts:
+            text = f"text {parts.index([])} contains no words; remove it"
+            raise invalid(text, "no_words", "input")
         sentences = [sentence for part in parts for sentence in part]
         means = await asyncio.wrap_future(self.batcher.embed(sentences, _mean))  # each (D,)
         rest, pooled = iter(means), []
@@ -103,6 +108,16 @@ class Service:
             counts = np.array([len(sentence) for sentence in part], np.float32)
             pooled.append(pool(np.stack([next(rest) for _ in part]), "mean", counts))
         return normalize(np.stack(pooled)), sum(map(len, sentences))  # (N, D)
+
+    async def split(self, texts: Sequence[str], param: str) -> list[list[list[str]]]:
+        """The words of each sentence of each text, checked against the limits.
+
+        Args:
+            texts: any number of sentences each.
+            param: the field of the request that they come from, for errors.
+        """
+        size = sum(map(len, texts))
+        return await self._in_background(lambda: self._split(texts, param), size, param)
 
     async def embed(
         self, sentences: Sequence[TokenizedSentence], reduce: Callable[[Vectors], Vectors]
@@ -275,18 +290,14 @@ class Service:
     def _use(self, work: Callable[[], Result], cost: int) -> Result:
         return self.batcher.call(work, cost).result()
 
-    def _split(self, texts: Sequence[str]) -> list[list[list[str]]]:
-        """The words of each sentence of each text, checked against the limits."""
+    def _split(self, texts: Sequence[str], param: str) -> list[list[list[str]]]:
         parts: list[list[list[str]]] = []
         total = 0
-        for number, text in enumerate(texts):
-            part: list[list[str]] = []
+        for text in texts:
+            parts.append([])
             for start, end in split_sentences(text):
-                part.append([token.text for token in self._tokens(text[start:end], "input")])
-                total = self._check_words(total, part[-1], "input")  # before more is tokenized
-            if not part:
-                raise invalid(f"text {number} contains no words; remove it", "no_words", "input")
-            parts.append(part)
+                parts[-1].append([token.text for token in self._tokens(text[start:end], param)])
+                total = self._check_words(total, parts[-1][-1], param)  # before more is tokenized
         return parts
 
     def _tokenize_all(
@@ -355,11 +366,14 @@ class Service:
             raise invalid(f"{count} {what} exceed the limit of {limit:,}; {advice}", code, param)
 
 
-def warm_up(elmo: Elmo) -> None:
-    """Embed one sentence, so that the first request is as fast as the others."""
+def warm_up(elmo: Elmo, tasks: Sequence[Predictor] = ()) -> None:
+    """Read one sentence, so that the first request is as fast as the others."""
+    text = "The bank of the river ."
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TextWarning)
-        elmo.embed([["The", "bank", "of", "the", "river", "."]])
+        elmo.embed([text.split()])
+        for predictor in tasks:
+            predictor.answer([(text,) * len(predictor.task.text_names)])
 
 
 def _mean(layers: Vectors) -> Vectors:

@@ -11,7 +11,7 @@ too:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -37,15 +37,6 @@ class LabelledSpan(NamedTuple):
     label: str
 
 
-def bracket(words: Sequence[str], spans: Iterable[tuple[object, int, int]]) -> str:
-    """The words with `[label …]` around each span (label, first, last), inner spans first."""
-    shown = list(words)
-    for label, first, last in spans:
-        shown[first] = f"[{label} {shown[first]}"
-        shown[last] += "]"
-    return " ".join(shown)
-
-
 def spans_of(tags: Sequence[str]) -> list[LabelledSpan]:
     """The spans of one sentence, from left to right."""
     spans: list[LabelledSpan] = []
@@ -69,6 +60,11 @@ def to_bioes(tags: Sequence[str]) -> Tags:
         for place, prefix in enumerate(prefixes, start=span.first):
             found[place] = f"{prefix}-{span.label}" if span.label else prefix
     return tuple(found)
+
+
+def without_labels(tags: Sequence[str], labels: Collection[str]) -> Tags:
+    """The tags, with O in place of those that mark spans with one of these labels."""
+    return tuple(OUTSIDE if split_tag(tag)[1] in labels else tag for tag in tags)
 
 
 def split_tag(tag: str) -> tuple[str, str]:

@@ -226,17 +226,3 @@ def not_empty(path: str | Path, examples: list[Example], what: str) -> list[Exam
 def split_at_spaces(text: str) -> list[str]:
     """Words of a text that is already tokenized; a no-break space stays part of its word."""
     return _WORD.findall(text)
-
-
-def tab_pairs(lines: Iterable[str], first: str, second: str) -> Iterator[tuple[int, str, str]]:
-    """(line number, first, second) of each line that is not blank: two texts with a tab between.
-
-    `first` and `second` say what these are, in the words of an error: "a question".
-    """
-    for number, line in enumerate(lines, 1):
-        one, _, other = line.partition("\t")
-        if one.strip() and other.strip():
-            yield number, one, other
-        elif line.strip():
-            wanted = f"{first}, a tab and {second}"
-            raise TextError(f"line {number}: expected {wanted}, got {line[:40]!r}")

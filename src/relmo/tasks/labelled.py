@@ -8,9 +8,11 @@ class that is registered (`relmo.tasks.registry`) can be trained by `relmo.tasks
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Generic, TypeVar
@@ -22,13 +24,20 @@ from torch import Tensor, nn
 from relmo.config import Count, CountOrZero, Range, Settings
 from relmo.errors import ConfigError
 from relmo.progress import working
+from relmo.tasks.calibration import Judged, best_temperature, calibration_error
 from relmo.tasks.data_files import ANY, PARTS, Part, Suffixes, find_parts, need_part, stem_of
 from relmo.tasks.inputs import Inputs, TokenInput, Words, keep_saved_names
+from relmo.tasks.mistakes import TaskError
 from relmo.tasks.tables import NO_COLUMNS, Columns, choose_columns
 
 Example = TypeVar("Example")
 Prediction = TypeVar("Prediction")
+Found = TypeVar("Found")
 ModelSettings = TypeVar("ModelSettings", bound=Settings)
+MAX_PADDED = 2**15
+"""Tokens of a batch that is only read, padding included: one long example must not stretch many."""
+MAX_JUDGED = 2000
+"""Examples by which scores are calibrated; of more, evenly spaced ones."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +56,7 @@ class BatchSettings(Settings):
 
 
 class LabelledTask(ABC, Generic[Example, Prediction, ModelSettings]):
-    """Builds a model and trains it on labelled examples: a `relmo.train` task.
+    """Builds a model and trains it on labelled examples: a `relmo.training` task.
 
     Args:
         settings: of the model.
@@ -70,8 +79,14 @@ class LabelledTask(ABC, Generic[Example, Prediction, ModelSettings]):
     """What its examples are called: "sentences"."""
     splits_one_file: ClassVar[bool] = True
     """Whether one file can be its data, to be split into parts."""
-    answers_lines: ClassVar[bool] = False
-    """Whether `read_text` yields the examples of a line of text before it reads the next one."""
+    text_names: ClassVar[tuple[str, ...]] = ("text",)
+    """The texts of an input: ("question", "text") has two. Offsets are into the last one."""
+    result_name: ClassVar[str] = "answer"
+    """What a text's results are called in JSON: "entities"."""
+    has_one_result: ClassVar[bool] = True
+    """Whether an input has one result, or None, instead of a list of them."""
+    reads_documents: ClassVar[bool] = False
+    """Whether its results span sentences, so that a document should be read whole."""
     few_recipe: ClassVar[str | None] = None
     """Name of the recipe for few examples, if there is one."""
     tables: ClassVar[tuple[str, ...]] = ()
@@ -80,6 +95,8 @@ class LabelledTask(ABC, Generic[Example, Prediction, ModelSettings]):
     """Names that the columns "text" and "label" of a table often have, the most telling first."""
     net: Any
     """The model, an nn.Module of the task's own type."""
+    temperature: float = 1.0
+    """By which scores are divided before they become probabilities."""
 
     def __init__(
         self,
@@ -183,13 +200,17 @@ class LabelledTask(ABC, Generic[Example, Prediction, ModelSettings]):
         """What decides where an example goes when one file is split into parts.
 
         Examples with the same first value are spread evenly over the parts; those with the same
-        second one go to the same part.
+        second one go to the same part, which is the training part if that is None.
         """
         return "", tuple(cls.sentences(example))
 
     @abstractmethod
-    def read_text(self, lines: Iterable[str]) -> Iterator[Example]:
-        """Unlabelled examples from plain text."""
+    def read_input(self, *texts: str) -> list[Example]:
+        """Unlabelled examples of one input, as many texts as `text_names`; none without words."""
+
+    def read_inputs(self, inputs: Sequence[tuple[str, ...]]) -> list[list[Example]]:
+        """The unlabelled examples of each input."""
+        return [self.read_input(*texts) for texts in inputs]
 
     def prepare(self, train: Sequence[Example]) -> Sequence[Example]:
         """The examples to train on; by default all, unchanged."""
@@ -229,6 +250,15 @@ class LabelledTask(ABC, Generic[Example, Prediction, ModelSettings]):
     ) -> dict[str, float]:
         """Scores of predictions against the labels, in percent."""
 
+    def extra_scores(
+        self, examples: Sequence[Example], predictions: Sequence[Prediction]
+    ) -> dict[str, float]:
+        """Scores, in percent, for which the model must be asked more than these predictions.
+
+        By default there are none.
+        """
+        return {}
+
     def review(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> None:
         """Say so if the predictions for a test set show that nothing was learned."""
 
@@ -237,14 +267,6 @@ class LabelledTask(ABC, Generic[Example, Prediction, ModelSettings]):
     ) -> list[Any] | None:
         """Per-example counts that add up to the scores, for significance tests; None without."""
         return None
-
-    @abstractmethod
-    def describe(self, example: Example, prediction: Prediction) -> dict[str, Any]:
-        """A prediction as JSON."""
-
-    @abstractmethod
-    def render(self, example: Example, prediction: Prediction) -> str:
-        """A prediction as text."""
 
     # ── training ────────────────────────────────────────────────────────────────────────────────
 
@@ -265,7 +287,8 @@ class LabelledTask(ABC, Generic[Example, Prediction, ModelSettings]):
 
     def evaluate(self) -> dict[str, float]:
         """Scores on the development examples."""
-        return {f"dev_{k}": v for k, v in self.score_on(self.dev).items()}
+        found = self.score_on(self.dev, what=f"evaluating: dev {self.noun}")
+        return {f"dev_{name}": value for name, value in found.items()}
 
     def mixes(self) -> dict[str, dict[str, Any]]:
         """The learned shares of ELMo's layers and gamma, by place."""
@@ -283,24 +306,162 @@ class LabelledTask(ABC, Generic[Example, Prediction, ModelSettings]):
 
     # ── use ─────────────────────────────────────────────────────────────────────────────────────
 
-    def score_on(self, examples: Sequence[Example]) -> dict[str, float]:
-        """Scores of the model on labelled examples."""
-        return self.scores(examples, self.predict(examples))
+    def score_on(self, examples: Sequence[Example], what: str = "") -> dict[str, float]:
+        """Scores of the model on labelled examples; progress is shown as that of `what`."""
+        found = self.predict(examples, what=what)
+        return {**self.scores(examples, found), **self.extra_scores(examples, found)}
+
+    def predict(
+        self, examples: Sequence[Example], show: bool = True, what: str = ""
+    ) -> list[Prediction]:
+        """The prediction for each example, in order; `show` shows progress as that of `what`."""
+        what = what or f"{self.noun} predicted"
+        return self._in_batches(self.predict_batch, examples, what if show else None)
+
+    def answer(self, examples: Sequence[Example]) -> list[list[Any]]:
+        """The results of each example (`relmo.tasks.results`), in order."""
+        return self._in_batches(self.answer_batch, examples)
+
+    def answer_batch(self, examples: Sequence[Example]) -> list[list[Any]]:
+        """The results of each example of a batch; by default the bare prediction is the result."""
+        if not self.has_scores:
+            return [[prediction] for prediction in self.predict_batch(examples)]
+        return self.results(examples, self.outputs(examples), self.temperature)
 
     @torch.no_grad()
-    def predict(self, examples: Sequence[Example], show: bool = True) -> list[Prediction]:
-        """The prediction for each example, in order; `show` shows progress."""
+    def _in_batches(
+        self,
+        ask: Callable[[Sequence[Example]], Sequence[Found]],
+        examples: Sequence[Example],
+        what: str | None = None,
+    ) -> list[Found]:
+        """What batches of similar lengths are answered, in the order of the examples.
+
+        Progress is shown as that of `what`, if given.
+        """
         self.model.eval()
-        order = sorted(range(len(examples)), key=lambda i: self.length(examples[i]))
-        found: dict[int, Prediction] = {}
-        with working(f"{self.noun} predicted", len(order), show=show) as work:
-            for first in range(0, len(order), self.batches.size):
-                part = order[first : first + self.batches.size]
+        lengths = [self.length(example) for example in examples]
+        found: dict[int, Found] = {}
+        with working(what or "", len(examples), show=what is not None) as work:
+            for part in batches_by_length(lengths, self.batches.size):
                 with self.arithmetic():
-                    predictions = self.predict_batch([examples[i] for i in part])
-                found.update(zip(part, predictions, strict=True))
+                    answers = ask([examples[i] for i in part])
+                found.update(zip(part, answers, strict=True))
                 work.advance(len(part))
         return [found[i] for i in range(len(examples))]
+
+    # ── scores of results ───────────────────────────────────────────────────────────────────────
+
+    has_scores: ClassVar[bool] = False
+    """Whether results have scores: `outputs`, `results` and `is_right` are defined."""
+
+    def outputs(self, examples: Sequence[Example]) -> Any:  # noqa: ANN401 - the model's own
+        """What the model says of a batch: that from which results follow at any temperature."""
+        return self.net(*self.model_inputs(examples))
+
+    def results(
+        self,
+        examples: Sequence[Example],
+        outputs: Any,  # noqa: ANN401 - the model's own
+        temperature: float,
+    ) -> list[list[Any]]:
+        """The results of each example of a batch, with their scores at a temperature."""
+        raise NotImplementedError
+
+    def is_right(self, example: Example, result: Any) -> bool:  # noqa: ANN401
+        """Whether a result is that of the labelled example."""
+        raise NotImplementedError
+
+    def judged(
+        self,
+        examples: Sequence[Example],
+        outputs: Any,  # noqa: ANN401 - the model's own
+        temperature: float,
+    ) -> Judged:
+        """Scores of a batch's results, and which are right."""
+        found = self.results(examples, outputs, temperature)
+        pairs = ((e, result) for e, each in zip(examples, found, strict=True) for result in each)
+        return [(result.score, self.is_right(example, result)) for example, result in pairs]
+
+    def calibrate(self, examples: Sequence[Example]) -> None:
+        """Choose the temperature by labelled examples that were not trained on."""
+        if self.has_scores and examples:
+            self.temperature = best_temperature(self._judge(examples))
+
+    def calibration_error(self, examples: Sequence[Example]) -> dict[str, float]:
+        """The expected calibration error on labelled examples; {} for results without scores."""
+        if not (self.has_scores and examples):
+            return {}
+        return {"calibration_error": calibration_error(self._judge(examples)(self.temperature))}
+
+    def calibration(self) -> dict[str, float]:
+        """What `calibrate` found, to be kept with the weights."""
+        return {"temperature": self.temperature}
+
+    def use_calibration(self, found: Mapping[str, float]) -> None:
+        """Take over what `calibration` returned."""
+        self.temperature = found.get("temperature", 1.0)
+
+    @torch.no_grad()
+    def _judge(self, examples: Sequence[Example]) -> Callable[[float], Judged]:
+        """The results of some examples at a temperature; the model reads them once."""
+        self.model.eval()
+        kept = examples[:: -(-len(examples) // MAX_JUDGED)]
+        parts = batches_by_length([self.length(example) for example in kept], self.batches.size)
+        pairs = []
+        with working(f"calibration: {self.noun} read", len(kept)) as work, self.arithmetic():
+            for part in parts:
+                batch = [kept[i] for i in part]
+                pairs.append((batch, self.outputs(batch)))
+                work.advance(len(batch))
+        return lambda t: [each for batch, said in pairs for each in self.judged(batch, said, t)]
+
+    # ── errors ──────────────────────────────────────────────────────────────────────────────────
+
+    def errors(self, examples: Sequence[Example]) -> list[TaskError]:
+        """Where the model is wrong about labelled examples, in their order."""
+        ask = partial(LabelledTask.answer_batch, self)  # with answers that a task would not give
+        answers = self._in_batches(ask, examples, f"{self.noun} compared")
+        pairs = enumerate(zip(examples, answers, strict=True), 1)
+        return [
+            replace(error, example=number)
+            for number, (example, found) in pairs
+            for error in self.errors_of(example, found)
+        ]
+
+    def errors_of(self, example: Example, found: Sequence[Any]) -> Iterable[TaskError]:
+        """The errors of one example, given its results, or its prediction if those have no scores.
+
+        By default each result that is not right (`is_right`) is one. Without scores, a prediction
+        is right if it is the example's attribute `label`; if there is none, by its `scores`.
+        """
+        gold, words = getattr(example, "label", None), getattr(example, "words", None)
+        texts = self.sentences(example) if words is None else [words]
+        for result in found:
+            if self.has_scores:
+                is_right = self.is_right(example, result)
+            elif gold is not None:
+                is_right = result == gold
+            else:
+                is_right = self.scores([example], [result])[self.score.removeprefix("dev_")] == 100
+            if not is_right:
+                label = "" if gold is None else str(gold)
+                yield TaskError(
+                    label=label,
+                    gold=label,
+                    predicted=str(getattr(result, "label", result)),
+                    score=getattr(result, "score", None),
+                    text=" | ".join(map(" ".join, texts)),
+                )
+
+    def gold_labels(self, example: Example) -> Sequence[str]:
+        """The labels of an example that its errors are counted by; by default its `label`."""
+        label = getattr(example, "label", None)
+        return [label] if isinstance(label, str) else []
+
+    def label_counts(self, examples: Iterable[Example]) -> Counter[str]:
+        """How often each label is that of an example."""
+        return Counter(label for example in examples for label in self.gold_labels(example))
 
     def examples_of(self, step: int) -> list[Example]:
         """The examples of a step, which depend on the seed and the number of the step alone."""
@@ -324,6 +485,17 @@ class LabelledTask(ABC, Generic[Example, Prediction, ModelSettings]):
             near = sorted(order[first : first + part], key=lambda i: self.length(self.train[i]))
             batches += [near[k : k + size] for k in range(0, len(near), size)]
         return [batches[i] for i in rng.permutation(len(batches))]
+
+
+def batches_by_length(lengths: Sequence[int], size: int) -> list[list[int]]:
+    """Numbers of examples in batches of similar lengths: at most `size`, and MAX_PADDED tokens."""
+    batches: list[list[int]] = [[]]
+    for number in sorted(range(len(lengths)), key=lengths.__getitem__):
+        tokens = (len(batches[-1]) + 1) * lengths[number]
+        if len(batches[-1]) == size or (batches[-1] and tokens > MAX_PADDED):
+            batches.append([])
+        batches[-1].append(number)
+    return batches if lengths else []
 
 
 AnyTask = LabelledTask[Any, Any, Any]

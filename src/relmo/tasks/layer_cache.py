@@ -56,9 +56,10 @@ class LayerCache:
         key = table_key(elmo.fingerprint(), distinct)
         facts = {"model": elmo.config.name}
         parts = folder / f"{key}.parts"
-        table, self.meta = cached_table(
-            folder, key, shape, lambda: _read(elmo, distinct, parts), facts
-        )
+        with working("verifying ELMo's layers"):  # if they are there
+            table, self.meta = cached_table(
+                folder, key, shape, lambda: _read(elmo, distinct, parts), facts
+            )
         shutil.rmtree(parts, ignore_errors=True)
         ends = np.cumsum([0, *map(len, distinct)])
         self._first = dict(zip(distinct, ends[:-1].tolist(), strict=True))
@@ -95,26 +96,28 @@ def _read(elmo: Elmo, sentences: Sequence[Words], folder: Path) -> Iterator[Tabl
     Only when all are read are they handed out, and each deleted then: never are all of them on the
     disk twice.
     """
-    tables, read = [], 0
-    with working("sentences read by ELMo", len(sentences)) as work:
+    tables, read, total = [], 0, sum(map(len, sentences))
+    with working("tokens read by ELMo", total) as work:
         for part in in_windows(sentences, len, PART_TOKENS[elmo.device.type]):
             shape = sum(map(len, part)), elmo.config.num_layers, elmo.config.width
             key, compute = table_key("", part), partial(_read_part, elmo, part, work)
             try:
                 tables.append((cached_table(folder, key, shape, compute, {})[0], folder / key))
             except KeyboardInterrupt as error:
-                done = f"{read:,} of {len(sentences):,} sentences read by ELMo are kept in {folder}"
+                done = f"{read:,} of {total:,} tokens read by ELMo are kept in {folder}"
                 safe = f"interrupted before training; {done if read else 'nothing was kept'}"
                 raise Interrupted(safe, cause=error) from error
-            read += len(part)
+            read += shape[0]
             if read > work.done:  # by an earlier run
                 work.skip(read - work.done)
-    for table, place in tables:
-        yield table
-        shutil.rmtree(place, ignore_errors=True)
+    with working("storing ELMo's layers: tokens", total) as work:
+        for table, place in tables:
+            yield table
+            shutil.rmtree(place, ignore_errors=True)
+            work.advance(len(table))
 
 
 def _read_part(elmo: Elmo, sentences: Iterable[Words], work: Work) -> Iterator[Table]:
     for vectors in elmo.embed_stream(map(list, sentences), dtype="float16"):
         yield vectors.swapaxes(0, 1).astype(np.float16)
-        work.advance()
+        work.advance(vectors.shape[1])

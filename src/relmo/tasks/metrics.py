@@ -52,6 +52,12 @@ class MatchScores(NamedTuple):
     overall: MatchCounts
     by_label: dict[str, MatchCounts]
 
+    @property
+    def macro_f1(self) -> float:
+        """The mean F1 of all labels that are gold or predicted, each with the same weight."""
+        scores = [counts.f1 for counts in self.by_label.values()]
+        return sum(scores) / len(scores) if scores else 0.0
+
 
 def count_matches(
     pairs: Iterable[tuple[AbstractSet[Item], AbstractSet[Item]]], label_of: Callable[[Item], str]
@@ -79,8 +85,16 @@ def macro_f1(gold: Sequence[str], predicted: Sequence[str]) -> float:
     """The mean F1 of all labels that are gold or predicted, each with the same weight."""
     check_lengths(len(gold), len(predicted), "labels")
     pairs = (({wanted}, {found}) for wanted, found in zip(gold, predicted, strict=True))
-    scores = [counts.f1 for counts in count_matches(pairs, str).by_label.values()]
-    return sum(scores) / len(scores) if scores else 0.0
+    return count_matches(pairs, str).macro_f1
+
+
+def label_set_scores(
+    gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]
+) -> MatchScores:
+    """Compare the labels of examples that have any number of them, in any order."""
+    check_lengths(len(gold), len(predicted), "sets of labels")
+    pairs = ((set(wanted), set(found)) for wanted, found in zip(gold, predicted, strict=True))
+    return count_matches(pairs, str)
 
 
 def token_accuracy(gold: TagSequences, predicted: TagSequences) -> float:

@@ -12,17 +12,19 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
+import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from relmo.errors import TextError
 from relmo.kernels.device import to_device
 from relmo.progress import tell
-from relmo.tasks.chunk_tags import Tags, bracket, spans_of
+from relmo.tasks.chunk_tags import Tags, spans_of
 from relmo.tasks.inputs import TokenInput, Words
 from relmo.tasks.labelled import LabelledTask, ModelSettings
 from relmo.tasks.metrics import accuracy
-from relmo.tasks.plain_text import Offsets, describe_span
+from relmo.tasks.plain_text import Places
+from relmo.tasks.results import Label, Span
 
 
 class HasLabel(Protocol):
@@ -45,8 +47,8 @@ class TaggedWords(Protocol):
         """A tag for each word; empty if unknown."""
 
     @property
-    def places(self) -> Offsets:
-        """Where the words are in the text; empty if unknown."""
+    def places(self) -> Places | None:
+        """Where the words are in the text, if known."""
 
 
 Classified = TypeVar("Classified", bound=HasLabel)
@@ -57,6 +59,8 @@ class ClassificationTask(LabelledTask[Classified, str, ModelSettings]):
     """Predicts the label of an example; the model scores the labels, (B, K)."""
 
     score = "dev_accuracy"
+    result_name = "label"
+    has_scores = True
     model_type: Callable[[ModelSettings, TokenInput, int], nn.Module]
     """Makes the model from settings, token input and the number of labels."""
 
@@ -86,14 +90,7 @@ class ClassificationTask(LabelledTask[Classified, str, ModelSettings]):
     @classmethod
     def check(cls, path: Path, examples: Sequence[Classified], facts: Mapping[str, Any]) -> None:
         """Raise TextError if the training part has none of the examples' labels."""
-        found, known = {example.label for example in examples}, set(facts["labels"])
-        if found and not found & known:
-            firsts = [[label[:30] for label in sorted(each)[:5]] for each in (found, known)]
-            shown = [", ".join(map(repr, each)) for each in firsts]
-            raise TextError(
-                f"{path}: none of its labels ({shown[0]}) occurs in the training part "
-                f"({shown[1]}); use the same labels"
-            )
+        check_labels(path, {example.label for example in examples}, set(facts["labels"]))
 
     def targets(self, examples: Sequence[Classified]) -> tuple[Tensor, ...]:
         """(B,) numbers of the labels."""
@@ -112,6 +109,21 @@ class ClassificationTask(LabelledTask[Classified, str, ModelSettings]):
         """The most probable label of each example."""
         numbers = self.net(*self.model_inputs(examples)).argmax(-1).tolist()  # (B,)
         return [self.labels[number] for number in numbers]
+
+    def results(
+        self, examples: Sequence[Classified], outputs: Tensor, temperature: float
+    ) -> list[list[Label]]:
+        """The most probable label of each example; outputs are (B, K)."""
+        shares = (outputs.double() / temperature).softmax(-1).tolist()  # (B, K)
+        found = []
+        for each in shares:
+            pairs = sorted(zip(self.labels, each, strict=True), key=lambda pair: -pair[1])
+            found.append([Label(*pairs[0], dict(pairs))])
+        return found
+
+    def is_right(self, example: Classified, result: Label) -> bool:
+        """Whether the label is the example's."""
+        return result.label == example.label
 
     def scores(
         self, examples: Sequence[Classified], predictions: Sequence[str]
@@ -133,6 +145,8 @@ class ClassificationTask(LabelledTask[Classified, str, ModelSettings]):
 class TaggingTask(LabelledTask[Tagged, Tags, ModelSettings]):
     """Predicts a tag for each word of a sentence."""
 
+    has_one_result = False
+    has_scores = True
     tags: list[str]
     """The K tags of the training data, in the order of their numbers."""
 
@@ -155,14 +169,24 @@ class TaggingTask(LabelledTask[Tagged, Tags, ModelSettings]):
         found = self.net.decode(*self.model_inputs(examples))
         return [tuple(self.tags[number] for number in numbers) for numbers in found]
 
-    def describe_spans(self, example: Tagged, tags: Tags) -> list[dict[str, Any]]:
-        """Label, words and offsets of each span that the tags mark."""
-        return [
-            {"label": s.label, **describe_span(example.words, example.places, s.first, s.last)}
-            for s in spans_of(tags)
-        ]
 
-    def render(self, example: Tagged, prediction: Tags) -> str:
-        """The sentence with its spans in brackets: `[PER Ada Lovelace] wrote …`."""
-        spans = spans_of(prediction)
-        return bracket(example.words, ((s.label, s.first, s.last) for s in spans))
+def check_labels(path: Path, found: set[str], known: set[str]) -> None:
+    """Raise TextError if a file has labels, none of which is known from the training part."""
+    if found and not found & known:
+        firsts = [[label[:30] for label in sorted(each)[:5]] for each in (found, known)]
+        shown = [", ".join(map(repr, each)) for each in firsts]
+        raise TextError(
+            f"{path}: none of its labels ({shown[0]}) occurs in the training part "
+            f"({shown[1]}); use the same labels"
+        )
+
+
+def marked_spans(tags: Tags, places: Places) -> set[Span]:
+    """The spans that the tags of words mark, with their places in the text."""
+    return {(span.label, *places.span(span.first, span.last)[1:]) for span in spans_of(tags)}
+
+
+def mask_of(examples: Sequence[TaggedWords], scores: Tensor) -> Tensor:
+    """(B, T) true at the words of sentences whose tags have the scores (B, T, K)."""
+    lengths = to_device(np.array([len(e.words) for e in examples]), scores.device)  # (B,)
+    return torch.arange(scores.shape[1], device=scores.device) < lengths[:, None]

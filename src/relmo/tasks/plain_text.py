@@ -1,27 +1,59 @@
-"""Plain text that a trained model is asked about: its words, and their offsets for the answers."""
+"""Plain text that a trained model is asked about: its words, and where they stand in it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Protocol
 
-from relmo.text.documents import split_documents
 from relmo.text.sentences import split_sentences
 from relmo.text.tokenize import TreebankTokenizer
 
-
-class Offset(NamedTuple):
-    """Where a word is: its line, numbered from 1, and its characters `line[start:end]`."""
-
-    line: int
-    start: int
-    end: int
+LONGEST = 500
+"""Words of a sentence."""
 
 
-Offsets = tuple[Offset, ...]
-"""One for each word; empty for words that do not come from plain text."""
-Sentence = tuple[tuple[str, ...], Offsets]
-"""Words and their offsets."""
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where words stand in a text: word i is `text[starts[i]:ends[i]]`."""
+
+    text: str
+    starts: tuple[int, ...]
+    ends: tuple[int, ...]
+
+    def span(self, first: int, last: int) -> tuple[str, int, int]:
+        """Text, start and end of the words from `first` to `last`, both included."""
+        start, end = self.starts[first], self.ends[last]
+        return self.text[start:end], start, end
+
+
+def places_of(words: Sequence[str]) -> Places:
+    """Where words stand in their own text, with a space between them."""
+    ends = tuple(accumulate(map(len, words), lambda end, length: end + 1 + length))
+    starts = tuple(end - len(word) for end, word in zip(ends, words, strict=True))
+    return Places(" ".join(words), starts, ends)
+
+
+class Placed(Protocol):
+    """An example with words, which may come from a text."""
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Its words."""
+
+    @property
+    def places(self) -> Places | None:
+        """Where they stand in the text, if known."""
+
+
+def places_in(example: Placed) -> Places:
+    """Where an example's words stand: in its text, or in their own if it has none."""
+    return example.places or places_of(example.words)
+
+
+Sentence = tuple[tuple[str, ...], Places]
+"""Words and their places."""
 
 
 def split_text(text: str) -> list[str]:
@@ -29,41 +61,16 @@ def split_text(text: str) -> list[str]:
     return [token.text for token in TreebankTokenizer().tokens(text)]
 
 
-def sentences_of_line(line: str, number: int) -> Iterator[Sentence]:
-    """The sentences of a line of plain text, without empty ones."""
-    for start, end in split_sentences(line):
-        tokens = TreebankTokenizer().tokens(line[start:end])
-        if tokens:
-            offsets = (Offset(number, start + token.start, start + token.end) for token in tokens)
-            yield tuple(token.text for token in tokens), tuple(offsets)
+def sentences_of(text: str) -> Iterator[Sentence]:
+    """The sentences of a text, without empty ones; a blank line ends a sentence.
 
-
-def sentences_of_lines(lines: Iterable[str]) -> Iterator[Sentence]:
-    """The sentences of all lines."""
-    for number, line in enumerate(lines, 1):
-        yield from sentences_of_line(line, number)
-
-
-def documents_of_lines(lines: Iterable[str]) -> Iterator[list[Sentence]]:
-    """The sentences of each document; a blank line ends a document."""
-    numbers: list[int] = []  # lines of the current document
-
-    def counted() -> Iterator[str]:
-        for number, line in enumerate(lines, 1):
-            if line.strip():
-                numbers.append(number)
-            yield line
-
-    for document in split_documents(counted()):
-        split = (sentences_of_line(*pair) for pair in zip(document, numbers, strict=True))
-        yield [sentence for line in split for sentence in line]
-        numbers.clear()
-
-
-def describe_span(words: Sequence[str], offsets: Offsets, first: int, last: int) -> dict[str, Any]:
-    """Words `first` to `last` as JSON: their numbers, their text and, if known, their offsets."""
-    found = {"first": first, "last": last, "text": " ".join(words[first : last + 1])}
-    if not offsets:
-        return found
-    line, start, _ = offsets[first]
-    return {**found, "line": line, "start": start, "end": offsets[last].end}
+    What has no end for more than LONGEST words, such as a table, comes in several pieces.
+    """
+    tokenizer = TreebankTokenizer()
+    for begin, past in split_sentences(text):
+        whole = tokenizer.tokens(text[begin:past])
+        for first in range(0, len(whole), LONGEST):
+            tokens = whole[first : first + LONGEST]
+            starts = tuple(begin + token.start for token in tokens)
+            ends = tuple(begin + token.end for token in tokens)
+            yield tuple(token.text for token in tokens), Places(text, starts, ends)

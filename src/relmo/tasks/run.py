@@ -3,7 +3,9 @@
 OUTPUT/task.json           what it is: task, recipe, labels, letters, the ELMo model it reads with
 OUTPUT/words.json          words that have a static vector
 OUTPUT/best.safetensors    its best weights so far, static vectors included
-OUTPUT/run.json            the record of a finished run; see train/run.py for the rest
+OUTPUT/run.json            the record of a finished run; see training/run.py for the rest
+
+A released model (tasks/released.py) is such a folder too, with smaller weights and SHA256SUMS.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from relmo.elmo import Elmo
 from relmo.elmo_layer import ElmoLayer
 from relmo.errors import ConfigError, MissingExtra, ModelNotFound, WeightError
 from relmo.files import SEAL, checksum, make_folder, read_json, read_limited, replacing, sha256
-from relmo.progress import working
+from relmo.progress import tell, working
 from relmo.runtime.runtime import PrecisionChoice, check_precision
 from relmo.tasks.data_files import Part, reading
 from relmo.tasks.inputs import Inputs, InputSettings, Letters, make_elmo_layer
@@ -35,19 +37,24 @@ from relmo.tasks.layer_cache import LayerCache
 from relmo.tasks.registry import data_facts, find_task, read_parts
 from relmo.tasks.sources import Source, check_how_read, has_few, how_read
 from relmo.tasks.static_vectors import StaticVectors, random_vectors, read_vectors
-from relmo.tasks.tables import DEFAULT_COLUMNS
-from relmo.train.distributed import World, join_world
-from relmo.train.optim import OptimSettings
-from relmo.train.recipe import make_sections, read_recipe
-from relmo.train.run import Run, write_record
-from relmo.train.trainer import Trainer, TrainSettings
+from relmo.tasks.tables import DEFAULT_COLUMNS, Columns
+from relmo.training.distributed import World, join_world
+from relmo.training.optim import OptimSettings
+from relmo.training.recipe import make_sections, read_recipe
+from relmo.training.run import AGAIN, Run, write_record
+from relmo.training.trainer import Trainer, TrainSettings
+from relmo.weights.checksums import verify_listed
+from relmo.weights.find import TASK_CARD
 
 FIXED = "input", "model", "batch"
 """Sections of a recipe that must not change when a run is resumed."""
 RANDOM_WIDTH = 100
 """Width of static vectors that are trained from random values where there is nothing else."""
-CARD, WORDS = "task.json", "words.json"
+CARD, WORDS = TASK_CARD, "words.json"
 MAX_WORDS_BYTES = 256 * 2**20
+OPTIONAL = {"words", "calibration"}
+"""Fields of a card that task.json need not have: words have a file of their own, and runs of
+earlier versions were not calibrated."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,6 +112,8 @@ class TaskCard(Settings):
     """Characters of the model's own character CNN; None if it has none."""
     elmo: dict[str, str] | None
     """Name and fingerprint of the ELMo model, and the name or folder it was loaded from."""
+    calibration: dict[str, float] = field(default_factory=dict)
+    """What makes scores probabilities, found when training ended; empty before."""
 
     def write(self, folder: Path) -> None:
         """Write both files, in ASCII: a word may contain what UTF-8 cannot encode."""
@@ -122,7 +131,7 @@ class TaskCard(Settings):
         if not (folder / CARD).is_file():
             raise ModelNotFound(f"{folder} is not the folder of a task's run: it has no {CARD}")
         values = read_json(folder / CARD)
-        missing = {each.name for each in dataclasses.fields(cls)} - values.keys() - {"words"}
+        missing = {each.name for each in dataclasses.fields(cls)} - values.keys() - OPTIONAL
         if missing or not (folder / WORDS).is_file():
             what = ", ".join(sorted(missing)) or WORDS
             raise WeightError(f"{folder}: {what} missing; train again")
@@ -156,6 +165,51 @@ def _describing(folder: Path) -> Iterator[None]:
             f"{folder}: {CARD} or {WORDS} is damaged, or not of this task ({type(error).__name__}: "
             f"{error}); copy the folder again, or train again"
         ) from error
+
+
+def train(
+    task: str,
+    data: str | Path,
+    output: str | Path,
+    *,
+    elmo: Elmo | str | Path | None = "relmo-en-small",
+    recipe: str | Path | None = None,
+    changes: Sequence[str] = (),
+    text: str | None = None,
+    label: str | None = None,
+    split_seed: int = 0,
+    vectors: str | Path | None = None,
+    cache: str | Path | None = None,
+    resume: bool = False,
+    device: str | None = None,
+    report: Callable[[dict[str, Any]], None] = lambda _: None,
+) -> dict[str, float]:
+    """Train a task model on labeled data, as `relmo train` does, and return its scores.
+
+    Args:
+        task: its name: "ner", "pos", "classify", "multilabel", "snli", "squad", "srl", "coref" …
+        data: one file, which is split, or a folder with train, dev and test files.
+        output: folder of the run, which `relmo.load` takes.
+        elmo: an Elmo, its name or its folder; None trains a baseline without ELMo.
+        recipe: name of a recipe or a TOML file; by default the task's own one.
+        changes: "section.key=value" each, the value in TOML.
+        text: column of a table that holds the texts.
+        label: column of a table that holds the labels.
+        split_seed: random seed of the split of one file.
+        vectors: static word vectors in the text format of GloVe or word2vec.
+        cache: folder for ELMo's layers of the data; OUTPUT/cache by default.
+        resume: continue an interrupted run.
+        device: "cpu", "cuda" …; by default, a GPU if there is one.
+        report: called with each line of metrics.
+    """
+    source = Source(Path(data), Columns(text, label), split_seed)
+    chosen = load_task_recipe(task, recipe, changes, source)
+    if vectors is None and (chosen.input.random_width or elmo is None):
+        tell("relmo: no static vectors given: word vectors are trained from scratch")
+    return train_task(
+        task, chosen, source, output, elmo=elmo, vectors=vectors, cache=cache, resume=resume,
+        device=device, report=report,
+    )  # fmt: skip
 
 
 def train_task(
@@ -256,7 +310,8 @@ def _train_task(
         raise ConfigError(f"all training examples are longer than batch.max_length = {longest}")
     card.write(run.folder)
     trainer = Trainer(task, recipe.training, recipe.optimizer, run, world, report)
-    scores, counts = _fit(trainer, task, examples["test"], resume)
+    scores, counts = _fit(trainer, task, examples, resume)
+    replace(card, calibration=task.calibration()).write(run.folder)
     cached = {"recipe": card.recipe, "cache": None if layers is None else layers.meta}
     measured = {"results": scores, "curve": run.curve(task.score), "test_counts": counts}
     record = {"task": name, **made_of, **cached, **_outcome(trainer, task), **measured}
@@ -304,14 +359,15 @@ def load_task(
     """
     check_precision(precision)
     folder = Path(folder)
-    card, world = TaskCard.read(folder), join_world(device)
+    run, world = Run(folder), join_world(device)
+    card = TaskCard.read(folder)
+    verify_listed([folder / CARD, folder / WORDS, run.best_path], AGAIN)
     recipe = make_task_recipe(card.task, card.recipe, str(folder / CARD))
     layer = None
     if card.elmo is not None:
         model = _reopen_elmo(folder, card.elmo, elmo, world.device)
         model.runtime.fast.use_precision(precision)
         layer = make_elmo_layer(model, recipe.input)
-    run = Run(folder)
     with _describing(folder):
         shape = len(card.words) + 2, card.static_width
         static = StaticVectors(card.words, np.broadcast_to(np.float32(0), shape))
@@ -319,6 +375,7 @@ def load_task(
             run.check_best(_make_task(card, recipe, static, layer, meta, {}).model)
         with _Unfilled():
             task = _make_task(card, recipe, static, layer, world.device, {})
+            task.use_calibration(card.calibration)
     run.load_best(task.model)
     task.model.eval().requires_grad_(False)
     return task
@@ -375,7 +432,10 @@ def _reopen_elmo(
         model, facts = _open_elmo(elmo or known["place"], device)
     except ModelNotFound as error:
         raise ModelNotFound(f"{folder} needs {name}; give it with --elmo: {error}") from error
-    if facts["fingerprint"] != known["fingerprint"]:
+    is_same = known["fingerprint"] == facts["fingerprint"]
+    if not is_same and model.precision != "float32":  # an Elmo that is given may be in any
+        is_same = known["fingerprint"] == model.fingerprint("float32")
+    if not is_same:
         raise ConfigError(f"{folder} was trained with another {name}; give that model")
     return model
 
@@ -397,18 +457,21 @@ def _make_task(
 
 
 def _fit(
-    trainer: Trainer, task: AnyTask, test: Sequence[Any], resume: bool
+    trainer: Trainer, task: AnyTask, examples: Mapping[Part, Sequence[Any]], resume: bool
 ) -> tuple[dict[str, float], list[Any] | None]:
-    """Train; return the best weights' scores on the dev and test parts, and the test counts."""
+    """Train and calibrate; return scores on the dev and test parts, and the test counts."""
     try:
-        scores = trainer.fit(resume)
+        scores, test = trainer.fit(resume), examples["test"]
+        with working("calibrating scores"):
+            task.calibrate(examples["dev"])
         if not test:
             return scores, None
         with working("scoring the test set"):
-            predictions = task.predict(test)
-        task.review(test, predictions)
-        found = task.scores(test, predictions)
-        counts = task.counts(test, predictions)
+            predictions = task.predict(test, what=f"scoring the test set: {task.noun}")
+            task.review(test, predictions)
+            found = {**task.scores(test, predictions), **task.extra_scores(test, predictions)}
+            found |= task.calibration_error(test)
+            counts = task.counts(test, predictions)
         return scores | {f"test_{name}": value for name, value in found.items()}, counts
     except torch.OutOfMemoryError as error:
         raise ConfigError(

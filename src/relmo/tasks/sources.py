@@ -64,7 +64,10 @@ def read_parts(task: type[AnyTask], data: str | Path | Source) -> dict[Part, lis
     for part in ("train", "dev"):
         if not found[part]:
             raise ConfigError(f"{source.path}: the {part} part contains no examples")
-    return {part: found.get(part, []) for part in PARTS}
+    parts: dict[Part, list[Any]] = {part: found.get(part, []) for part in PARTS}
+    sizes = ", ".join(f"{len(examples):,} {part}" for part, examples in parts.items())
+    tell(f"relmo: {source.path.resolve().name}: {sizes} {task.noun}")
+    return parts
 
 
 def has_few(task: type[AnyTask], data: str | Path | Source) -> bool:
@@ -169,16 +172,18 @@ def split_examples(
     """Spread the examples of one file over the parts as SHARES says, in their order.
 
     A tenth of them, evenly from each kind that `split_by` names, is each the dev and the test part.
+    Examples of no unit are to be trained on; they do not change where the others go.
     """
     keys = [task.split_by(example) for example in examples]
     kind_of: dict[Any, str] = {}
     for kind, unit in keys:
-        kind_of.setdefault(unit, kind)  # that of its first example
+        if unit is not None:
+            kind_of.setdefault(unit, kind)  # that of its first example
     sizes = Counter(kind_of.values())
     shuffled = list(kind_of)
     random.Random(seed).shuffle(shuffled)
     shuffled.sort(key=kind_of.__getitem__)  # stable: shuffled within each kind
-    part_of: dict[Any, Part] = {}
+    part_of: dict[Any, Part] = {None: "train"}
     for number, unit in enumerate(shuffled):
         is_only = sizes[kind_of[unit]] == 1 and len(sizes) > 1  # it must be learned
         part_of[unit] = "train" if is_only else PLACES.get(number % 10, "train")

@@ -8,12 +8,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from contextlib import suppress
-from importlib.machinery import PathFinder
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from relmo.config import CharCnnConfig, ElmoConfig, LstmConfig, check_choice, nearest
 from relmo.errors import ConfigError, ModelNotFound, WeightError
@@ -30,6 +29,11 @@ ENTRY_POINTS = "relmo.models"
 """A model package registers NAME -> MODULE in this group; the module's folder is the model's."""
 PACKAGES = {"relmo-en-base": "./models/relmo-en-base"}
 """Our own model packages that are not part of relmo -> their folder in a clone of relmo."""
+TASK_PACKAGES: dict[str, str] = {}
+"""The same of our task models, several in each package: none is released yet."""
+TASK_CARD = "task.json"
+"""What makes a folder a task model, or the run of one (`tasks/run.py`)."""
+Kind = Literal["ELMo", "task"]
 UNTRAINED = "relmo-untrained"
 """A model without files: the official small shapes with random weights."""
 ROUNDED = "8-bit storage rounds the weights: vectors change slightly, files shrink to a quarter"
@@ -43,8 +47,8 @@ def read_model(name: str | Path, *, verify: bool = True) -> ModelFiles:
     if name == UNTRAINED:
         config = small_config()
         return ModelFiles(config, dict(tensors_of(initialize(BiLM(config), seed=0))))
-    folder = find_model(name)
-    return detect(folder).read(folder, verify=verify)
+    folder = find_model(name, kind="ELMo")
+    return detect(folder, name).read(folder, verify=verify)
 
 
 def small_config() -> ElmoConfig:
@@ -56,8 +60,11 @@ def small_config() -> ElmoConfig:
     )
 
 
-def find_model(name: str | Path) -> Path:
-    """The folder of a model. A path wins over a name; nothing is ever downloaded."""
+def find_model(name: str | Path, *, kind: Kind | None = None) -> Path:
+    """The folder of a model. A path wins over a name; nothing is ever downloaded.
+
+    `kind` is what is looked for: an error then lists the installed models of that kind alone.
+    """
     if not str(name):
         raise ModelNotFound("the model name is empty; give a folder or the name of a model")
     path = Path(name).expanduser()
@@ -70,24 +77,40 @@ def find_model(name: str | Path) -> Path:
         return installed
     if _succeeds(path.is_file):
         raise ModelNotFound(f"{path} is a file; give the folder that contains it")
+    raise ModelNotFound(_not_found(str(name), kind))
+
+
+def _not_found(name: str, kind: Kind | None) -> str:
+    ours, known = {**PACKAGES, **TASK_PACKAGES}, known_models(kind)
     advice = "download the model's files and give their folder"
-    if name in PACKAGES:
-        advice = f"in a clone of relmo, pip install {PACKAGES[str(name)]}"
-    near = nearest(str(name), {*known_models(), *PACKAGES} - {str(name)})
+    if name in ours:
+        advice = f"in a clone of relmo, pip install {ours[name]}"
+    near = nearest(name, {*known_models(), *ours} - {name})
     why = ": it is neither a folder nor an installed model"
-    if near and name not in PACKAGES:
+    if near and name not in ours:
         why = f"; did you mean {near[0]!r}?"
-    raise ModelNotFound(
-        f"no model {str(name)!r}{why} (installed: {', '.join(known_models())}). relmo does not "
+        if near[0] in ours and near[0] not in known_models():
+            advice = f"in a clone of relmo, pip install {ours[near[0]]}"
+    what = "task model" if kind == "task" else "model"
+    return (
+        f"no {what} {name!r}{why} (installed: {', '.join(known) or 'none'}). relmo does not "
         f"download models: {advice}"
     )
 
 
-def known_models() -> list[str]:
-    """The names that need no path."""
-    bundled = [p.name for p in _bundled().iterdir() if p.is_dir()] if _bundled().is_dir() else []
-    installed = [entry.name for entry in entry_points(group=ENTRY_POINTS)]
-    return sorted({*bundled, *installed, UNTRAINED})
+def known_models(kind: Kind | None = None) -> list[str]:
+    """The names that need no path, of all models or of one kind."""
+    home = _bundled()
+    places = {entry.name: _folder_of(entry) for entry in entry_points(group=ENTRY_POINTS)}
+    places |= {path.name: path for path in home.iterdir() if path.is_dir()} if home.is_dir() else {}
+    places[UNTRAINED] = None
+    tasks = {name for name, place in places.items() if place and is_task_model(place)}
+    return sorted({"ELMo": places.keys() - tasks, "task": tasks}.get(kind or "", {*places}))
+
+
+def is_task_model(folder: Path) -> bool:
+    """Whether the folder is a task model, or the run of one, instead of an ELMo's."""
+    return (folder / TASK_CARD).is_file()
 
 
 def _succeeds(check: Callable[[], bool]) -> bool:
@@ -98,16 +121,22 @@ def _succeeds(check: Callable[[], bool]) -> bool:
 
 
 def _installed(name: str) -> Path | None:
-    """The folder of a model package: located like an import, without importing anything."""
-    for entry in entry_points(group=ENTRY_POINTS, name=name):
-        with suppress(ImportError, ValueError):  # a package that was only partly removed
-            top, *parts = entry.module.split(".")
-            spec = find_spec(top)  # of "a.b" it would import a
-            for part in parts:
-                inside = spec.submodule_search_locations if spec else None
-                spec = PathFinder.find_spec(part, inside) if inside else None
-            if spec is not None and spec.submodule_search_locations:
-                return Path(spec.submodule_search_locations[0])
+    """The folder of a model of an installed package."""
+    found = map(_folder_of, entry_points(group=ENTRY_POINTS, name=name))
+    return next((folder for folder in found if folder), None)
+
+
+def _folder_of(entry: EntryPoint) -> Path | None:
+    """The folder that an entry point names: located like an import, without importing anything.
+
+    Of "package.model" the inner folder needs no __init__.py, as it contains no code.
+    """
+    top, *inner = entry.module.split(".")
+    with suppress(ImportError, ValueError):  # a package that was only partly removed
+        spec = find_spec(top)  # of "a.b" it would import a
+        for place in (spec.submodule_search_locations if spec else None) or ():
+            if (folder := Path(place, *inner)).is_dir():
+                return folder
     return None
 
 
@@ -115,8 +144,8 @@ def _bundled() -> Path:
     return Path(str(files("relmo"))) / "models"
 
 
-def detect(folder: Path) -> ModelFormat:
-    """The format of the model in a folder."""
+def detect(folder: Path, name: str | Path | None = None) -> ModelFormat:
+    """The format of the ELMo in a folder; errors call it by the name, if one is given."""
     if not folder.is_dir():
         raise ModelNotFound(f"{folder}: no such folder; give the folder that contains the model")
     for each in FORMATS.values():
@@ -124,10 +153,14 @@ def detect(folder: Path) -> ModelFormat:
             return each
     if (folder / "model").is_dir() and any(f.detect(folder / "model") for f in FORMATS.values()):
         raise ModelNotFound(f"{folder} is a run; its model is {folder / 'model'}: give that folder")
-    if (folder / "checkpoint").is_dir() or (folder / "task.json").is_file():
+    if is_task_model(folder):
+        called = str(name or folder)
+        raise ModelNotFound(
+            f"{called} is a task model, not an ELMo; load it with relmo.load({called!r}), or apply "
+            f"it to text with relmo predict"
+        )
+    if (folder / "checkpoint").is_dir():
         what = "an unfinished run, which has no model yet; finish it with relmo pretrain --resume"
-        if (folder / "task.json").is_file():
-            what = "the run of a task, not a model; use it with relmo predict"
         raise ModelNotFound(f"{folder} is {what}")
     tried = "; ".join(f"{each.name}: {each.needs}" for each in FORMATS.values())
     names = sorted(path.name for path in folder.iterdir())
@@ -136,7 +169,10 @@ def detect(folder: Path) -> ModelFormat:
 
 
 def describe_model(name: str | Path) -> dict[str, Any]:
-    """Sizes, training record, licence and checksums of a model, read and checked in full."""
+    """Sizes, training record, licence, fingerprint and checksums of a model, checked in full.
+
+    The fingerprint is that of `Elmo.from_pretrained(name)` in float32.
+    """
     model = read_model(name, verify=False)  # each file's result is in the description
     config = model.config
     tokens = dataclasses.asdict(config.tokens)
@@ -154,6 +190,7 @@ def describe_model(name: str | Path) -> dict[str, Any]:
         "start": config.start,
         "licence": config.licence or "not stated",
         "training": dict(config.training) or "not recorded",
+        "fingerprint": model.fingerprint(),
         **({} if name == UNTRAINED else describe_folder(find_model(name))),
     }
 

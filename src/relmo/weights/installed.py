@@ -1,4 +1,7 @@
-"""The models that need no path: those that come with relmo, and those of installed packages."""
+"""The ELMos that need no path: those that come with relmo, and those of installed packages.
+
+Task models are listed by `tasks/installed.py`.
+"""
 
 from __future__ import annotations
 
@@ -46,19 +49,23 @@ class InstalledModel:
 
 
 def installed_models() -> list[InstalledModel]:
-    """Every model that needs no path, by name."""
-    packages = {
-        entry.name: f"{entry.dist.name} {entry.dist.version}" if entry.dist else "a package"
-        for entry in entry_points(group=ENTRY_POINTS)
-    }
-    found = []
-    for name in known_models():
+    """Every ELMo that needs no path, by name."""
+    packages, found = packages_of_models(), []
+    for name in known_models("ELMo"):
         source = packages.get(name, "relmo")
         try:
             found.append(_describe(name, source))
         except RelmoError as error:
             found.append(InstalledModel(name, source, problem=str(error)))
     return found
+
+
+def packages_of_models() -> dict[str, str]:
+    """Model -> the installed package that contains it, with its version."""
+    return {
+        entry.name: f"{entry.dist.name} {entry.dist.version}" if entry.dist else "a package"
+        for entry in entry_points(group=ENTRY_POINTS)
+    }
 
 
 def _describe(name: str, source: str) -> InstalledModel:
@@ -73,19 +80,20 @@ def _describe(name: str, source: str) -> InstalledModel:
         source=source,
         layers=config.num_layers,
         width=config.width,
-        bytes=sum(path.stat().st_size for path in _files(folder)),
-        has_softmax=any(path.name.startswith("lm_head") for path in _files(folder)),
-        language=_language(folder / "README.md"),
+        bytes=sum(path.stat().st_size for path in files_in(folder)),
+        has_softmax=any(path.name.startswith("lm_head") for path in files_in(folder)),
+        language=language_of(folder / "README.md"),
         licence=config.licence or None,
         folder=str(folder),
     )
 
 
-def _files(folder: Path) -> Iterator[Path]:
+def files_in(folder: Path) -> Iterator[Path]:
+    """The files of a model's folder."""
     return (path for path in folder.iterdir() if path.is_file())
 
 
-def _language(card: Path) -> str | None:
+def language_of(card: Path) -> str | None:
     """The language that a model card names before its text, if it does."""
     try:
         with card.open(encoding="utf-8", errors="replace") as file:

@@ -15,6 +15,7 @@ from typing import Any
 from relmo.config import CharCnnConfig, ElmoConfig
 from relmo.weights.tensors import Storage, expected_shapes
 
+TAGS = "elmo", "word-embeddings", "language-model"
 LIMITS = (
     "Its vectors reflect the text it was trained on, including that text's biases and errors.",
     "It computes vectors of words in context. It is not made to generate text.",
@@ -63,7 +64,7 @@ def model_card(
     """
     extras = extras or CardExtras()
     parts = [
-        _front_matter(config, extras),
+        front_matter(config.licence, extras.front_matter, "feature-extraction", TAGS),
         f"# {config.name or 'ELMo'}",
         *_summary(config, extras),
         "## Sizes",
@@ -78,14 +79,15 @@ def model_card(
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _front_matter(config: ElmoConfig, extras: CardExtras) -> str:
+def front_matter(licence: str, more: Sequence[str], pipeline: str, tags: Sequence[str]) -> str:
     """YAML for the Hugging Face hub."""
     lines = ["---"]
-    if config.licence:
-        is_id = re.fullmatch(r"[A-Za-z0-9.-]+", config.licence)
-        lines.append(f"license: {config.licence.lower() if is_id else 'other'}")
-    lines += [*extras.front_matter, "library_name: relmo", "pipeline_tag: feature-extraction"]
-    return "\n".join([*lines, "tags:", "- elmo", "- word-embeddings", "- language-model", "---"])
+    if licence:
+        is_id = re.fullmatch(r"[A-Za-z0-9.-]+", licence)
+        lines.append(f"license: {licence.lower() if is_id else 'other'}")
+    lines += [*more, "library_name: relmo"]
+    lines += [f"pipeline_tag: {pipeline}"] if pipeline else []
+    return "\n".join([*lines, "tags:", *(f"- {tag}" for tag in tags), "---"])
 
 
 def _summary(config: ElmoConfig, extras: CardExtras) -> list[str]:
@@ -131,14 +133,14 @@ def _training(config: ElmoConfig) -> list[str]:
     record = config.training
     if not record:
         return ["Not recorded."]
-    if not (rows := list(_training_rows(record))):
+    if not (rows := list(training_rows(record))):
         return [f"```json\n{json.dumps(dict(record), indent=2, ensure_ascii=False)}\n```"]
     recipe = record.get("recipe")
-    block = f"```toml\n{_toml(recipe)}\n```" if isinstance(recipe, Mapping) else ""
+    block = toml_block(recipe) if isinstance(recipe, Mapping) else ""
     return [table(("", ""), rows), block, "config.json contains the full record."]
 
 
-def _training_rows(record: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
+def training_rows(record: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
     """The rows for what our trainer recorded."""
     for key, label in (("tokens_seen", "tokens seen"), ("steps", "steps")):
         if isinstance(record.get(key), int):
@@ -174,10 +176,10 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
-def _toml(recipe: Mapping[str, Mapping[str, Any]]) -> str:
-    """Sections of plain values; None, which TOML lacks, is omitted."""
+def toml_block(recipe: Mapping[str, Mapping[str, Any]]) -> str:
+    """A recipe in Markdown; None, which TOML lacks, is omitted."""
     lines = []
     for name, section in recipe.items():
         lines += ["", f"[{name}]"]
         lines += [f"{key} = {json.dumps(v)}" for key, v in section.items() if v is not None]
-    return "\n".join(lines[1:])
+    return "\n".join(["```toml", *lines[1:], "```"])

@@ -12,6 +12,7 @@ row's largest value becomes 127, so the error is at most half a step of that row
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -54,9 +55,6 @@ def save_tensors(path: Path, tensors: dict[str, Tensor]) -> None:
     """Write a file, completely or not at all."""
     with replacing(path) as temporary:
         write_tensors(temporary, tensors, {"format": "pt"})
-        mask = os.umask(0)
-        os.umask(mask)
-        temporary.chmod(0o666 & ~mask)  # safetensors makes files for their owner alone
 
 
 def write_tensors(
@@ -68,12 +66,26 @@ def write_tensors(
         save_file(whole, path, metadata)
     except SafetensorError as error:  # how safetensors reports a full disk
         raise OSError(str(error)) from error
+    mask = os.umask(0)
+    os.umask(mask)
+    path.chmod(0o666 & ~mask)  # safetensors makes files for their owner alone
 
 
 def tensor_shapes(path: Path) -> dict[str, tuple[int, ...]]:
     """The shape of each tensor in one file, from its header alone."""
     with _opened(path) as file:
         return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+
+
+def tensor_bytes(path: Path) -> dict[str, int]:
+    """The size of each tensor in one file, from its header alone."""
+    found = {}
+    with _opened(path) as file:
+        for name in file.keys():  # noqa: SIM118
+            part = file.get_slice(name)
+            bits = re.sub(r"\D", "", part.get_dtype()) or "8"  # F32, BF16, I8; BOOL takes a byte
+            found[name] = math.prod(part.get_shape()) * int(bits) // 8
+    return found
 
 
 def read_tensors(
@@ -92,10 +104,8 @@ def read_tensors(
     for name, tensor in found.items():
         if tensor.dtype not in FLOATS and not (storage == "int8" and tensor.dtype == torch.int8):
             raise WeightError(f"{path}: {name!r} must be float32, got {tensor.dtype}")
-    if storage == "int8":
-        tensors = unpack_int8(found, path)
-    else:
-        tensors = {name: tensor.to(torch.float32) for name, tensor in found.items()}
+    unpacked = unpack_int8(found, path) if storage == "int8" else found
+    tensors = {name: tensor.to(torch.float32) for name, tensor in unpacked.items()}
     for name, tensor in tensors.items():
         check_values(path, name, tensor)
     return tensors
@@ -155,13 +165,13 @@ def pack(tensors: dict[str, Tensor], storage: Storage) -> dict[str, Tensor]:
 
 
 def unpack_int8(packed: dict[str, Tensor], path: Path) -> dict[str, Tensor]:
-    """The content of a file with 8-bit storage -> float tensors."""
+    """The content of a file with 8-bit storage -> float32 tensors; others stay as they are."""
     tensors: dict[str, Tensor] = {}
     for name, tensor in packed.items():
-        if name.endswith(SCALE):
+        if name.endswith(SCALE) and name.removesuffix(SCALE) in packed:
             continue
         if tensor.dtype != torch.int8:
-            tensors[name] = tensor.to(torch.float32)
+            tensors[name] = tensor
             continue
         if name + SCALE not in packed:
             raise WeightError(f"{path}: {name!r} lacks its {name + SCALE!r}; copy the file again")

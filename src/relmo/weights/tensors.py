@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -12,8 +14,9 @@ from typing import Literal, Protocol
 import torch
 from torch import Tensor
 
-from relmo.config import ElmoConfig, WordTableConfig
+from relmo.config import ElmoConfig, Start, WordTableConfig
 from relmo.errors import WeightError
+from relmo.kernels.cpu_products import Precision
 from relmo.nn.bilm import BiLM
 from relmo.text.lexicon import Lexicon
 
@@ -25,6 +28,8 @@ START_NAMES = {
 """Start state: module name -> file name; all other names are those of the module tree."""
 Storage = Literal["float32", "int8"]
 """How matrices are stored; vectors are always float32."""
+METADATA_KEYS = ("name", "licence", "training", "official")
+"""Settings that do not affect vectors, left out of the fingerprint."""
 MAX_WEIGHT = 1e6
 """No trained weight comes near it; a flipped bit of an exponent goes far beyond."""
 
@@ -52,6 +57,24 @@ class ModelFiles:
                 f"vocab.txt has {len(self.lexicon)} words, the word table {tokens.num_words} rows; "
                 f"are they from the same model?"
             )
+
+    def fingerprint(self, start: Start | None = None, precision: Precision = "float32") -> str:
+        """A checksum of everything that affects vectors: equal for equal models in any layout.
+
+        Args:
+            start: the state before a sentence; the model's own choice by default.
+            precision: of the LSTMs' matrix products.
+        """
+        settings = self.config.to_dict()
+        shaping = {k: v for k, v in settings.items() if k not in METADATA_KEYS}
+        choices = [start or self.config.start, *([] if precision == "float32" else [precision])]
+        digest = hashlib.sha256(json.dumps([shaping, *choices], sort_keys=True).encode())
+        for name in sorted(self.tensors):
+            digest.update(name.encode())
+            digest.update(self.tensors[name].contiguous().numpy().data)
+        if self.lexicon is not None and isinstance(self.config.tokens, WordTableConfig):
+            digest.update("\n".join(self.lexicon.words).encode("utf-8", "surrogatepass"))
+        return digest.hexdigest()
 
 
 class ModelFormat(Protocol):

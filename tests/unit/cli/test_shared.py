@@ -127,7 +127,9 @@ def test_a_line_of_training_is_in_words(capsys):
     say_line({"step": 1050, "epoch": 0.5, "seconds": 9.1, "loss": 2.0, "rate": 0.1,
               "steps_per_second": 6.4961, "seconds_left": 300.0, "mean_loss": 4.1701})  # fmt: skip
     say_line({"step": 1050, "held_out_mean": 66.95681})
+    say_line({"step": 9, "seconds_left": 8.0, "may_end_early": True})
     assert capsys.readouterr().err.splitlines() == [
         "relmo: step 1,050, epoch 0.5, steps per second 6.496, loss 4.17, about 5 min left",
         "relmo: step 1,050, held-out mean 66.96",
+        "relmo: step 9, at most 8 s left",
     ]

@@ -11,7 +11,7 @@ import pytest
 from relmo import Elmo
 from relmo.search import Hit
 from relmo.text.lexicon import Lexicon
-from relmo.train.run import read_record
+from relmo.training.run import read_record
 
 pytest.importorskip("Stemmer", reason="pip install 'relmo[search]'")
 SCRIPTS = Path(__file__).parents[3] / "scripts"

@@ -10,6 +10,7 @@ from relmo.nn.bilm import BiLM, initialize
 from relmo.text.lexicon import Lexicon
 from tests.conftest import tiny_config
 from tests.support.serving import EXTRA
+from tests.support.toy_tasks import TOYS, train_toy
 
 WORDS = ("the", "bank", "<UNK>", "raised", "</S>", "rates", "river", "<S>", ".", "we", "sat")
 
@@ -59,3 +60,24 @@ def make_client(make_app):
 @pytest.fixture
 def client(make_client):
     return make_client()
+
+
+@pytest.fixture(scope="session")
+def task_folders(tmp_path_factory, tiny):
+    """Toy runs that read with the tiny model: one reads a text, the other two."""
+    folder = tmp_path_factory.mktemp("runs")
+    for name in ("ner", "squad"):
+        data = TOYS[name].write_parts(folder / f"{name}-data")
+        train_toy(name, data, folder / name, tiny, "training.epochs=1")
+    return [folder / "ner", folder / "squad"]
+
+
+@pytest.fixture(scope="session")
+def tasks(task_folders, tiny):
+    """The same, loaded; the question answerer always answers."""
+    pytest.importorskip("fastapi", reason=EXTRA)
+    from relmo.serve.task_models import load_tasks
+
+    found = load_tasks(task_folders, tiny)
+    found[1].predictor.task.threshold = 0.0
+    return found

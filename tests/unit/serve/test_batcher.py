@@ -157,14 +157,17 @@ def test_a_failed_request_leaves_nothing_behind(make, reader):
     assert len(batcher.embed([["a"]]).result(10)) == 1
 
 
-def test_a_call_runs_in_the_same_thread_and_in_its_turn(make, reader):
+def test_a_call_runs_in_the_same_thread_and_waits_for_one_batch_at_most(make, reader):
     batcher = make()
-    jobs = [blocked(batcher), batcher.embed([["a"]]), batcher.call(threading.get_ident, 5)]
+    jobs = [blocked(batcher), batcher.embed([["a"]] * 4)]
+    jobs.append(batcher.call(lambda: (threading.get_ident(), len(reader.batches)), 5))
     jobs.append(batcher.embed([["b"]]))
     reader.gate.set()
     wait(jobs, 10)
-    assert {jobs[2].result()} == reader.threads
-    assert reader.batches == [["first"], ["a"], ["b"]]
+    thread, num_batches = jobs[2].result()
+    assert {thread} == reader.threads
+    assert reader.batches == [["first"], ["a", "b", "a", "a"], ["a"]]
+    assert num_batches == 2
 
 
 def test_a_call_that_fails_says_so(make, reader):
@@ -172,6 +175,39 @@ def test_a_call_that_fails_says_so(make, reader):
     reader.gate.set()
     assert isinstance(batcher.call(lambda: 1 / 0, 5).exception(10), ZeroDivisionError)
     until(lambda: (batcher.tokens, batcher.requests) == (0, 0))
+
+
+def test_a_batch_is_for_one_model_and_takes_what_waits_for_it(make, reader):
+    batcher, batches = make(), []
+
+    def double(items):
+        batches.append(list(items))
+        return [2 * item for item in items]
+
+    jobs = [
+        blocked(batcher),
+        batcher.submit(double, [1, 2], [3, 3]),
+        batcher.embed([["a"]]),
+        batcher.submit(double, [3], [3], str),
+        batcher.embed([["b"]]),
+    ]
+    reader.gate.set()
+    wait(jobs, 10)
+    assert batches == [[1, 3, 2]]
+    assert reader.batches == [["first"], ["a", "b"]]
+    assert (jobs[1].result(), jobs[3].result()) == ([2, 4], ["6"])
+    until(lambda: (batcher.tokens, batcher.requests) == (0, 0))
+
+
+def test_requests_to_another_model_keep_their_places(make, reader):
+    batcher, order = make(), []
+    one, other = (lambda items, n=n: [order.append(n)] * len(items) for n in ("one", "other"))
+    jobs = [blocked(batcher), batcher.submit(one, [0] * 9, [3] * 9)]  # more than two batches
+    jobs.append(batcher.submit(other, [0] * 2, [3] * 2))
+    jobs.append(batcher.call(lambda: order.append("call"), 1))
+    reader.gate.set()
+    wait(jobs, 10)
+    assert order == ["one", "other", "call", "one", "one"]
 
 
 def test_closing_finishes_what_was_accepted_and_takes_no_more(make, reader):

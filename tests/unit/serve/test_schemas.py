@@ -13,10 +13,10 @@ pytest.importorskip("fastapi", reason=EXTRA)
 from relmo.serve.limits import Limits
 
 ROUTES = ["/v1/embeddings", "/embed_tokens", "/substitutes", "/surprisal", "/senses", "/change",
-          "/search"]  # fmt: skip
+          "/search", "/predict/ner", "/predict/squad"]  # fmt: skip
 FIELDS = ["input", "model", "encoding_format", "dimensions", "user", "sentences", "layers",
           "sentence", "position", "k", "query", "where", "documents", "word", "text", "before",
-          "after", "align"]  # fmt: skip
+          "after", "align", "inputs", "question"]  # fmt: skip
 ODD = [
     b"", b"null", b"[]", b"{}", b"{", b"[" * 5000, b'{"a":' * 5000, b"\xff\xfe", b"\x00",
     b'{"input": NaN}', b'{"input": 1e999}', b'{"position": ' + b"9" * 5000 + b"}",
@@ -26,6 +26,8 @@ ODD = [
     b'{"query": "a", "where": {"a": ' + b"9" * 400 + b"}}",
     b'{"\\ud800": 1}', b'{"input": "a", "input": [1]}', b'{"input": "\\u0000"}',
     b'{"sentence": ["a"], "position": 1e3}', b'{"sentences": [["a"], "b", [""]], "layers": [0]}',
+    b'{"inputs": ["\\ud800", ""]}', b'{"inputs": [{"question": "", "text": "\\ud800"}]}',
+    b'{"inputs": [{"question": "a", "text": "\\u0000 \\uffff"}]}', b'{"inputs": [{"\\ud800": 1}]}',
     b'{"sentence": "", "position": 0}', b'{"sentences": [[]]}', b'{"sentence": [], "position": 0}',
 ]  # fmt: skip
 values = st.recursive(
@@ -37,6 +39,11 @@ values = st.recursive(
 )  # fmt: skip
 bodies = st.dictionaries(st.sampled_from(FIELDS), values, max_size=4)
 QUIET = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+
+
+@pytest.fixture
+def client(make_client, tasks):
+    return make_client(tasks=tasks)
 
 
 def check(client, path: str, body: bytes) -> None:
@@ -67,7 +74,7 @@ def test_fuzzed_bytes(client, body, path):
     check(client, path, body)
 
 
-def test_schemathesis_finds_no_server_error(make_app):
+def test_schemathesis_finds_no_server_error(make_app, tasks):
     schemathesis = pytest.importorskip("schemathesis", reason="pip install schemathesis")
     from schemathesis.checks import not_a_server_error
     from schemathesis.specs.openapi.checks import (
@@ -78,8 +85,8 @@ def test_schemathesis_finds_no_server_error(make_app):
 
     checks = [not_a_server_error, content_type_conformance, response_schema_conformance,
               status_code_conformance]  # fmt: skip
-    count = 0
-    with live(make_app()) as url:
+    count, asked = 0, set()
+    with live(make_app(tasks=tasks)) as url:
         schema = schemathesis.openapi.from_url(f"{url}/openapi.json")
         for found in schema.get_all_operations():
             operation = found.ok()
@@ -93,7 +100,9 @@ def test_schemathesis_finds_no_server_error(make_app):
                 case.call_and_validate(checks=checks)
 
             ask()
+            asked.add(operation.path)
     assert count > 20
+    assert asked >= {"/tasks", "/predict/ner", "/predict/squad"}
 
 
 # ── the schema and the server agree ─────────────────────────────────────────────────────────────
@@ -109,10 +118,13 @@ GOOD = {
     "/change": {"word": "a", "before": "a a a a a", "after": "b a a a a a"},
     "/search": {"query": "the bank"},
     "/word_map": {"word": "bank", "sentences": ["the bank"]},
+    "/predict/ner": {"inputs": ["the bank"]},
+    "/predict/squad": {"inputs": [{"question": "who ?", "text": "the bank"}]},
 }
 JSON_TYPES = [None, True, 0, 1, 1.0, 2.5, -1, "", "a", "1", [], ["a"], {}, {"a": 1}]
 SENTENCE_VALUES = ["a b", " ", "naïve café", "a" * 40, "a" * 41, ["a b"], ["a", ""], ["<S>", "é"],
                    ["a"] * 8, ["a"] * 9, [1]]  # fmt: skip
+TEXT_VALUES = ["", " \n", "a. B.", "naïve 😀", "e\u0301", "\x1f\0", "a" * 35, "a" * 41, 1, None]
 POOL = {
     "input": [" ", "\x1f\u2003", "\u200b", "a" * 41, ["a", "b"], ["a", ""], ["a", " "], ["a"] * 3,
               ["a"] * 4, [1], [["a"]]],
@@ -140,6 +152,12 @@ POOL = {
     "after": ["\x1f", "\u200b", "A a A a A a", "a" * 40],
     "align": [False, "true"],
     "layer": [2, 2.0, 3],
+    "inputs": [*([each] for each in TEXT_VALUES), *([{"text": each}] for each in TEXT_VALUES),
+               *([{"text": each, "question": "b ?"}] for each in TEXT_VALUES),
+               *([{"text": "b", "question": each}] for each in TEXT_VALUES),
+               ["a", {"text": "b"}], ["a"] * 3, ["a"] * 4, [["a"]], [{}], [{"txt": "a"}],
+               [{"text": "a", "question": "b", "k": 1}], [{"question": "a"}],
+               [{"question": "a", "text": "b"}] * 3, [{"question": "a", "text": "b"}] * 4],
     "unknown": [1],
 }  # fmt: skip
 MEANING = {"no_such_position", "word_not_found", "too_few_places", "too_many_characters"}
@@ -147,14 +165,14 @@ MEANING = {"no_such_position", "word_not_found", "too_few_places", "too_many_cha
 
 
 @pytest.fixture
-def agreement(make_client, speaking, tiny, tmp_path):
+def agreement(make_client, speaking, tasks, tiny, tmp_path):
     """Sends a body; fails unless the server's verdict is the schema's."""
     jsonschema_rs = pytest.importorskip("jsonschema_rs", reason="pip install schemathesis")
     index = SemanticIndex.build(
         tmp_path / "index.relmo", [Document("d", "file", "The bank.", meta={"a": 1})],
         settings=IndexSettings(language="none", weighting="corpus"), elmo=tiny,
     )  # fmt: skip
-    client = make_client(speaking, index=index, limits=Limits(**SMALL))
+    client = make_client(speaking, index=index, tasks=tasks, limits=Limits(**SMALL))
     described = client.get("/openapi.json").json()
     validators = {}
     for path in GOOD:

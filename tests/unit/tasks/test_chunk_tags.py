@@ -15,6 +15,7 @@ from relmo.tasks.chunk_tags import (
     stray_tags,
     to_bioes,
     transitions_allowed,
+    without_labels,
 )
 
 BIOES = ["O", "B-x", "I-x", "E-x", "S-x", "B-y", "I-y", "E-y", "S-y"]
@@ -157,3 +158,9 @@ def test_tags_mark_chunks_only_if_all_of_them_do():
 )
 def test_a_tag_is_a_slip_where_most_tags_follow_a_scheme(counts, strays):
     assert stray_tags(counts) == strays
+
+
+def test_spans_with_some_labels_can_be_left_out():
+    tags = ("B-PER", "E-PER", "O", "S-MISC", "I-MISC")
+    assert without_labels(tags, ["MISC"]) == ("B-PER", "E-PER", "O", "O", "O")
+    assert without_labels(tags, ()) == tags

@@ -14,7 +14,6 @@ from relmo.tasks.data_files import (
     numbered_lines,
     sentence_lines,
     split_cells,
-    tab_pairs,
     whole_text,
 )
 from relmo.tasks.sst.task import SstTask
@@ -186,16 +185,6 @@ def test_sentences_end_at_blank_lines_and_boundaries_and_comments_are_skipped(tm
     found = list(sentence_lines(path, comment="#", boundary="-X-"))
     assert found == [[(2, "a"), (4, "b")], [(7, "c")], [(9, "d")]]
     assert [len(lines) for lines in sentence_lines(path)] == [4, 3]
-
-
-def test_a_line_of_two_texts_is_split_at_its_first_tab():
-    assert list(tab_pairs(["a\tb", " ", "c \t d\te"], "one", "two")) == [
-        (1, "a", "b"),
-        (3, "c ", " d\te"),
-    ]
-    for line in ("no tab", "\tb", "a\t "):
-        with pytest.raises(TextError, match="line 2: expected one, a tab and two, got '"):
-            list(tab_pairs(["", line], "one", "two"))
 
 
 @pytest.mark.parametrize(("encoding", "name"), [("utf-16", "UTF-16"), ("latin-1", "LATIN1")])

@@ -8,7 +8,7 @@ from torch import nn
 
 from relmo.errors import ConfigError, DataError
 from relmo.tasks.inputs import Inputs, InputSettings
-from relmo.tasks.labelled import BatchSettings, LabelledTask
+from relmo.tasks.labelled import BatchSettings, LabelledTask, batches_by_length
 from relmo.tasks.static_vectors import random_vectors
 
 NO_VECTORS, CPU = random_vectors([], 1), torch.device("cpu")
@@ -61,14 +61,8 @@ class Lengths(LabelledTask):
     def sentences(cls, example):
         return [tuple(example)]
 
-    def read_text(self, lines):
-        return (word for line in lines for word in line.split())
-
-    def describe(self, example, prediction):
-        return {"word": example, "length": prediction}
-
-    def render(self, example, prediction):
-        return f"{example} {prediction}"
+    def read_input(self, *texts):
+        return texts[0].split()
 
 
 WORDS = [chr(97 + i % 26) * (1 + 7 * i % 23) + str(i) for i in range(101)]
@@ -125,6 +119,16 @@ def test_answers_come_in_the_order_of_the_examples():
     assert [len(batch) for batch in task.seen] == [7] * 14 + [3]
 
 
+def test_without_scores_of_results_errors_are_what_the_task_scores_as_wrong():
+    class Off(Lengths):
+        def predict_batch(self, examples):
+            return [len(e) + (e == "odd") for e in examples]
+
+    (error,) = Off(size=2).errors(["a", "bc", "odd", "def"])
+    assert (error.example, error.gold, error.predicted, error.score) == (3, "", "4", None)
+    assert error.text == "o d d"
+
+
 def test_the_mean_loss_is_that_since_the_last_look():
     task = Lengths(WORDS[:3], size=2)
     with torch.no_grad():
@@ -175,3 +179,10 @@ def test_a_part_that_does_not_fit_the_training_part_is_refused(tmp_path):
 def test_invalid_settings_are_named(batches, what):
     with pytest.raises(ConfigError, match=what):
         BatchSettings(**batches)
+
+
+def test_one_long_example_does_not_stretch_a_batch():
+    lengths = [3, 2**15, 1, 2, 40_000]
+    assert batches_by_length(lengths, 3) == [[2, 3, 0], [1], [4]]
+    assert batches_by_length([5, 4], 1) == [[1], [0]]
+    assert batches_by_length([], 3) == []

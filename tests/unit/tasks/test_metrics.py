@@ -3,7 +3,14 @@
 import pytest
 
 from relmo.errors import TextError
-from relmo.tasks.metrics import MatchCounts, accuracy, entity_scores, macro_f1, token_accuracy
+from relmo.tasks.metrics import (
+    MatchCounts,
+    accuracy,
+    entity_scores,
+    label_set_scores,
+    macro_f1,
+    token_accuracy,
+)
 
 
 def tags(*sentences: str) -> list[list[str]]:
@@ -93,3 +100,12 @@ def test_macro_f1_gives_each_label_the_same_weight():
 def test_macro_f1_counts_a_label_that_is_only_predicted():
     assert macro_f1(["a", "a"], ["a", "b"]) == pytest.approx((2 / 3 + 0) / 2)
     assert macro_f1([], []) == 0.0
+
+
+def test_sets_of_labels_are_compared_label_by_label():
+    found = label_set_scores([("x", "y"), ("x",), ()], [("y", "x"), (), ("z",)])
+    assert found.overall == MatchCounts(correct=2, predicted=3, gold=3)
+    assert found.macro_f1 == pytest.approx((2 / 3 + 1 + 0) / 3)  # x, y, z
+    assert label_set_scores([()], [()]).macro_f1 == 0
+    with pytest.raises(TextError, match="expected 1 predicted sets of labels, one for each, got 0"):
+        label_set_scores([()], [])

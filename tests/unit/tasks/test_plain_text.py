@@ -5,54 +5,50 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relmo.tasks.plain_text import describe_span, documents_of_lines, sentences_of_lines
+from relmo.tasks.plain_text import places_of, sentences_of
 
-LINES = ["  Ada wrote. Mr. Sol can't  sing!", "", "«Où est Zoë?» 😀 she asked."]
+TEXT = "  Ada wrote. Mr. Sol can't  sing!\n\n«Où est Zoë?» 😀 she asked."
+
+
+def words_at(places):
+    return [places.text[a:b] for a, b in zip(places.starts, places.ends, strict=True)]
 
 
 def test_a_place_is_where_the_word_stands():
-    for words, places in sentences_of_lines(LINES):
-        assert [LINES[line - 1][start:end] for line, start, end in places] == list(words)
-    assert {p.line for _, places in sentences_of_lines(LINES) for p in places} == {1, 3}
-
-
-@given(st.lists(st.text(max_size=30), max_size=5))
-def test_every_word_of_any_text_is_found_at_its_place_once(lines):
-    sentences = list(sentences_of_lines(lines))
+    sentences = list(sentences_of(TEXT))
+    assert [words[0] for words, _ in sentences] == ["Ada", "Mr.", "«", "😀"]
     for words, places in sentences:
-        assert [lines[p.line - 1][p.start : p.end] for p in places] == list(words)
-    placed = [p for _, places in sentences for p in places]
-    assert "".join("".join(words) for words, _ in sentences) == "".join("".join(lines).split())
-    assert placed == sorted(placed)
-    assert all(a.line < b.line or a.end <= b.start for a, b in pairwise(placed))
+        assert words_at(places) == list(words)
+        assert places.text == TEXT
 
 
-def test_lines_are_counted_over_documents_and_blank_lines():
-    lines = ["One.", "Two.", "", "  ", "Three.", "", "Four."]
-    documents = [[p.line for _, places in d for p in places] for d in documents_of_lines(lines)]
-    assert documents == [[1, 1, 2, 2], [5, 5], [7, 7]]
+@given(st.text(max_size=80))
+def test_every_word_of_any_text_is_found_at_its_place_once(text):
+    sentences = list(sentences_of(text))
+    for words, places in sentences:
+        assert words_at(places) == list(words)
+    assert "".join("".join(words) for words, _ in sentences) == "".join(text.split())
+    starts = [start for _, places in sentences for start in places.starts]
+    ends = [end for _, places in sentences for end in places.ends]
+    assert all(end <= start for end, (_, start) in zip(ends, pairwise(starts), strict=False))
 
 
-def test_places_are_right_in_documents_that_are_cut_for_their_length(monkeypatch):
-    monkeypatch.setattr("relmo.text.documents.MAX_LINES", 3)
-    monkeypatch.setattr("relmo.text.documents.MAX_CHARACTERS", 25)
-    lines = [f"{'x' * n} Ada  wrote." for n in range(12)]
-    documents = list(documents_of_lines(lines))
-    assert len(documents) > 4
-    for words, places in (sentence for document in documents for sentence in document):
-        assert [lines[p.line - 1][p.start : p.end] for p in places] == list(words)
-    assert {p.line for d in documents for _, places in d for p in places} == {*range(1, 13)}
+def test_a_span_is_the_text_as_it_was_given():
+    ((_, places),) = sentences_of("So Ada  Lovelace wrote")
+    assert places.span(1, 2) == ("Ada  Lovelace", 3, 16)
 
 
-def test_documents_hold_the_sentences_of_their_lines():
-    (document,) = documents_of_lines(["Ada wrote. She left.", "He sang."])
-    assert [words for words, _ in document] == [
-        ("Ada", "wrote", "."), ("She", "left", "."), ("He", "sang", "."),
+def test_words_without_a_text_stand_in_their_own():
+    places = places_of(("So", "Ada", "wrote"))
+    assert places.text == "So Ada wrote"
+    assert places.span(1, 2) == ("Ada wrote", 3, 12)
+    assert places_of(()).text == ""
+
+
+def test_words_without_an_end_come_in_pieces(monkeypatch):
+    monkeypatch.setattr("relmo.tasks.plain_text.LONGEST", 4)
+    found = list(sentences_of("a b c d e f. G h."))
+    assert [words for words, _ in found] == [
+        ("a", "b", "c", "d"), ("e", "f", "."), ("G", "h", "."),
     ]  # fmt: skip
-
-
-def test_a_span_says_where_it_stands_if_that_is_known():
-    ((words, places),) = sentences_of_lines(["So Ada  Lovelace wrote"])
-    wanted = {"first": 1, "last": 2, "text": "Ada Lovelace"}
-    assert describe_span(words, (), 1, 2) == wanted
-    assert describe_span(words, places, 1, 2) == {**wanted, "line": 1, "start": 3, "end": 16}
+    assert [words_at(places) for _, places in found] == [list(words) for words, _ in found]

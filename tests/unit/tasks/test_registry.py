@@ -7,11 +7,12 @@ import pytest
 from relmo.cli.main import main
 from relmo.errors import ConfigError
 from relmo.tasks import registry
+from relmo.tasks.predictor import load
 from relmo.tasks.registry import find_task, read_parts, register_task
 from relmo.tasks.run import TaskRecipe, load_task, load_task_recipe, train_task
-from relmo.train.optim import OptimSettings
-from relmo.train.run import read_record
-from relmo.train.trainer import TrainSettings
+from relmo.training.optim import OptimSettings
+from relmo.training.run import read_record
+from relmo.training.trainer import TrainSettings
 from tests.support.outside_task import Line, MoodSettings, MoodTask
 
 GOOD, BAD = ("a warm day", "great fun", "such warm light"), ("a cold day", "no fun", "cold rain")
@@ -58,10 +59,10 @@ def test_an_outside_task_is_trained_evaluated_and_loaded(data, tmp_path, tiny, p
     task = load_task(tmp_path / "run", elmo=elmo, device="cpu")
     assert isinstance(task, MoodTask)
     assert task.score_on(task.read(data / "test.txt", "test")) == {"accuracy": 100}
-    examples = list(task.read_text(["warm fun", "", "cold"]))
-    assert examples == [Line(("warm", "fun")), Line(("cold",))]
-    answers = [task.render(*pair) for pair in zip(examples, task.predict(examples), strict=True)]
-    assert answers == ["good: warm fun", "bad: cold"]
+    assert task.read_input("warm fun") == [Line(("warm", "fun"))]
+    mood = load(tmp_path / "run", elmo=elmo, device="cpu")
+    assert mood("warm fun") == "good"
+    assert mood(["warm fun", "", "cold"]) == ["good", None, "bad"]
 
 
 @pytest.mark.usefixtures("mood")

@@ -23,8 +23,11 @@ from relmo.errors import (
     WeightError,
 )
 from relmo.tasks import run as run_module
+from relmo.tasks.ner.data import TaggedSentence
 from relmo.tasks.ner.task import NerTask
+from relmo.tasks.predictor import load
 from relmo.tasks.registry import read_parts
+from relmo.tasks.results import Entity
 from relmo.tasks.run import (
     TaskCard,
     draw,
@@ -34,7 +37,7 @@ from relmo.tasks.run import (
     train_task,
 )
 from relmo.tasks.sources import Source
-from relmo.train.run import read_record
+from relmo.training.run import read_record
 from tests.conftest import tiny_config
 from tests.support.toy_tasks import TOYS, toy_recipe, train_toy
 
@@ -185,10 +188,11 @@ def test_tags_that_mark_no_entities_are_chosen_by_accuracy(data, tmp_path):
     for file in plain.iterdir():
         file.write_text(file.read_text().replace("B-", "").replace("I-", ""))
     scores = train(plain, tmp_path / "run", None, SHORT)
-    assert scores.keys() == {"dev_accuracy", "test_accuracy"}
-    task = load_task(tmp_path / "run", device="cpu")
-    (example,) = task.read_text(["ada in"])
-    assert task.render(example, task.predict([example])[0]).startswith("ada/")
+    assert scores.keys() == {"dev_accuracy", "test_accuracy", "test_calibration_error"}
+    ada, _ = load(tmp_path / "run", device="cpu")("ada in")
+    assert (ada.text, ada.start, ada.end) == ("ada", 0, 3)
+    assert ada.tag in ("PER", "LOC", "ORG", "O")
+    assert 0 < ada.score <= 1
 
 
 @pytest.mark.parametrize("part", ["train", "dev", "test"])
@@ -216,7 +220,7 @@ def test_pos_takes_any_tags(data, tmp_path):
     odd = copy_of(data, tmp_path / "data", dev="in O\nada B_PER\n")
     recipe = load_task_recipe("pos", None, [SHORT])
     scores = train_task("pos", recipe, odd, tmp_path / "run", device="cpu")
-    assert scores.keys() == {"dev_accuracy", "test_accuracy"}
+    assert scores.keys() == {"dev_accuracy", "test_accuracy", "test_calibration_error"}
 
 
 def test_a_label_that_training_did_not_have_counts_as_wrong(baseline, data, tmp_path):
@@ -653,8 +657,20 @@ def test_a_full_gpu_is_a_named_error(data, tmp_path, monkeypatch):
 
 def test_a_task_is_trained_by_one_process(data, tmp_path, monkeypatch):
     from relmo.tasks import run
-    from relmo.train.distributed import World
+    from relmo.training.distributed import World
 
     monkeypatch.setattr(run, "join_world", lambda _: World(0, 2))
     with pytest.raises(ConfigError, match="trained by one process; start one process per run"):
         train(data, tmp_path)
+
+
+def test_entities_that_the_test_part_does_not_have_need_not_count(data, tmp_path):
+    train(data, tmp_path / "run", None, SHORT, 'model.uncounted=["ORG"]')
+    task = load_task(tmp_path / "run", device="cpu")
+    example = TaggedSentence(("ada", "in", "rome", "inc"), ("S-PER", "O", "O", "O"))
+    found = ("S-PER", "O", "B-ORG", "E-ORG")
+    assert task.scores([example], [found])["f1"] == 100
+    assert task.scores([example], [("O", "O", "B-LOC", "E-LOC")])["f1"] == 0
+    firm, person = Entity("rome inc", "ORG", 7, 15, 0.9), Entity("in", "PER", 4, 6, 0.9)
+    kinds = [error.label for error in task.errors_of(example, [firm, person])]
+    assert sorted(kinds) == ["PER", "PER"]  # one missed, one spurious

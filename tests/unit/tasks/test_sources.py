@@ -22,7 +22,7 @@ from relmo.tasks.sst.data import LabelledText
 from relmo.tasks.sst.task import ClassifyTask
 from relmo.tasks.static_vectors import read_vectors
 from relmo.tasks.tables import NO_COLUMNS, Columns
-from relmo.train.run import read_record
+from relmo.training.run import read_record
 from tests.support.toy_tasks import TOYS, Rng, train_toy
 
 

@@ -5,6 +5,7 @@ import shutil
 import site
 import sys
 import tarfile
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -120,6 +121,39 @@ def test_our_own_package_that_is_not_installed_comes_with_its_install_line(monke
     if not PACKAGE.is_dir():
         pytest.skip(NO_BASE)
     assert all((ROOT / place / "pyproject.toml").is_file() for place in find.PACKAGES.values())
+
+
+def test_our_task_packages_contain_the_models_that_are_named():
+    homes = {path.parent: path for path in (ROOT / "models").glob("*-tasks/pyproject.toml")}
+    named = {ROOT / place for place in find.TASK_PACKAGES.values()}
+    assert named == homes.keys()
+    for home, path in homes.items():
+        settings = tomllib.loads(path.read_text())["project"]["entry-points"]
+        ours = {name for name, place in find.TASK_PACKAGES.items() if ROOT / place == home}
+        assert settings[find.ENTRY_POINTS].keys() == ours
+
+
+@pytest.mark.parametrize("is_package", [True, False])
+def test_a_model_inside_a_package_needs_no_code(tmp_path, monkeypatch, is_package):
+    home = tmp_path / "site" / "relmo_xx_models"
+    (home / "one").mkdir(parents=True)
+    if is_package:
+        (home / "__init__.py").write_text("raise SystemExit('imported')")
+
+    class Entry:
+        name, module = "xx-one", "relmo_xx_models.one"
+
+    class Missing:
+        name, module = "xx-two", "relmo_xx_models.two"
+
+    entries = {each.name: each for each in (Entry, Missing)}
+    monkeypatch.setattr(sys, "path", [str(tmp_path / "site"), *sys.path])
+    monkeypatch.setattr(find, "entry_points", lambda group, name: [entries[name]])
+    importlib.invalidate_caches()
+    assert find.find_model("xx-one") == home / "one"
+    monkeypatch.setattr(find, "entry_points", lambda group, name="": [Missing])
+    with pytest.raises(ModelNotFound, match="no model 'xx-two'"):
+        find.find_model("xx-two")
 
 
 # ── what relmo itself ships ─────────────────────────────────────────────────────────────────

@@ -101,6 +101,16 @@ def test_info_checks_every_file_against_its_record(tiny, tmp_path):
     assert describe_model(tmp_path)["files"]["model.safetensors"]["matches"] is False
 
 
+def test_info_has_the_fingerprint_of_the_loaded_model(official, tmp_path):
+    started = Elmo.untrained(tiny_config(start="stored"), seed=3)
+    started.save_pretrained(tmp_path / "started")
+    started.save_pretrained(tmp_path / "rounded", storage="int8")
+    for folder in (tmp_path / "started", tmp_path / "rounded", official, "relmo-untrained"):
+        loaded = Elmo.from_pretrained(folder, device="cpu")
+        assert describe_model(folder)["fingerprint"] == loaded.fingerprint()
+    assert describe_model(tmp_path / "started")["fingerprint"] == started.fingerprint()
+
+
 def test_info_reads_the_official_layout(official):
     facts = describe_model(official)
     assert facts["format"] == "hdf5"

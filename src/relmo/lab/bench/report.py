@@ -12,7 +12,7 @@ import torch
 
 from relmo.files import replacing, write_json
 from relmo.kernels.cpu_products import has_bfloat16
-from relmo.train.run import versions
+from relmo.training.run import versions
 
 
 def describe_machine(cores_taken_by_others: float | None) -> dict[str, Any]:

@@ -29,7 +29,7 @@ from relmo.layers import LayerChoice, check_one_layer
 from relmo.progress import progress, working
 from relmo.runtime.pooling import normalize
 from relmo.text.documents import find_files, read_documents
-from relmo.train.run import write_record
+from relmo.training.run import write_record
 
 SENTENCES_AT_ONCE = 512
 """Sentences whose sense vectors are in memory at a time."""

@@ -27,8 +27,8 @@ from relmo.lab.probes.pos import probe_pos
 from relmo.lab.probes.wic import probe_wic
 from relmo.lab.probes.wsd import probe_wsd
 from relmo.progress import working
-from relmo.train.distributed import World
-from relmo.train.run import Run, write_record
+from relmo.training.distributed import World
+from relmo.training.run import Run, write_record
 from relmo.vectors.row_files import check_rows_output, write_rows
 
 PROBES: dict[str, Callable[[ProbeInputs], ProbeResult]] = {

@@ -37,7 +37,7 @@ class Paragraph(NamedTuple):
 
 
 class Missing(NamedTuple):
-    """What cannot be shown because it was not run."""
+    """What cannot be shown because it was not run; a `command` in it is shown as code."""
 
     text: str
 

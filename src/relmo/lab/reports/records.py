@@ -20,7 +20,7 @@ from typing import Any, Literal, TypeAlias
 
 from relmo.config import Settings, build
 from relmo.errors import ConfigError, WeightError
-from relmo.train.run import check_record, read_record
+from relmo.training.run import check_record, read_record
 
 ScoredPart = Literal["dev", "test"]
 START = '{"run":'

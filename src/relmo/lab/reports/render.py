@@ -24,6 +24,8 @@ LISTS = {
 }
 """How HTML shows adjacent blocks of a kind."""
 EMPHASIS = {"strong": "strong", "paper": "i", "weak": "small"}
+CODE = re.compile("`([^`]+)`")
+"""What a remark shows as code, such as the command that makes a missing record."""
 
 
 class Renderer(ABC):
@@ -71,9 +73,9 @@ class Markdown(Renderer):
             case page.Paragraph():
                 return self.text(block.text)
             case page.Missing():
-                return f"- Missing: {_escaped(block.text)}"
+                return f"- Missing: {_remark(block.text)}"
             case page.Caveat():
-                return f"- Note: {_escaped(block.text)}"
+                return f"- Note: {_remark(block.text)}"
             case page.Claim():
                 source = "" if block.is_paper else f" ({NOT_THEIRS})"
                 figures = self.text(block.figures)
@@ -111,6 +113,12 @@ def _escaped(text: str) -> str:
     return re.sub(r"([\\`*_\[\]<>|])", r"\\\1", text)
 
 
+def _remark(text: str) -> str:
+    """Escaped text in which `code` is code."""
+    parts = CODE.split(text)  # every second one is code
+    return "".join(f"`{part}`" if n % 2 else _escaped(part) for n, part in enumerate(parts))
+
+
 class Html(Renderer):
     """One page that loads nothing from elsewhere."""
 
@@ -142,7 +150,8 @@ class Html(Renderer):
             case page.Paragraph():
                 return f"<p>{self.text(block.text)}</p>"
             case page.Missing() | page.Caveat():
-                return f"<li>{escape(block.text)}</li>"
+                text = CODE.sub(r"<code>\1</code>", escape(block.text))
+                return f"<li>{text}</li>"
             case page.Claim():
                 verdict = f'<b class="{block.verdict}">{block.verdict}</b>'
                 source = "" if block.is_paper else f" <small>({NOT_THEIRS})</small>"

@@ -1,5 +1,7 @@
 """Scores of tags -> the best sequence of tags: a linear-chain CRF, and Viterbi on its own.
 
+A `Lattice` weighs all sequences: from it come the probabilities of single tags and of spans.
+
 B sentences, T tokens, K tags. The score of a sequence is the sum of the scores of its tags, of the
 transitions between them, of its first tag as a start and of its last tag as an end. Masks are true
 for the first n tokens of each sentence.
@@ -7,7 +9,13 @@ for the first n tokens of each sentence.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from relmo.errors import ConfigError
@@ -61,6 +69,10 @@ class Crf(nn.Module):
         """The best sequence of allowed tags of each sentence, (B, T, K), (B, T) -> B lists."""
         return viterbi(scores, mask, *self._steps(float("-inf")))
 
+    def lattice(self, scores: Tensor, mask: Tensor, temperature: float = 1.0) -> Lattice:
+        """All sequences of allowed tags, weighed, (B, T, K), (B, T) -> B sentences."""
+        return make_lattice(scores, mask, *self._steps(float("-inf")), temperature=temperature)
+
     def extra_repr(self) -> str:
         """Show the number of tags and of allowed transitions."""
         inner = self.allowed[:-2, :-2]
@@ -74,6 +86,81 @@ class Crf(nn.Module):
             _wide(self.start).masked_fill(~first, never),
             _wide(self.end).masked_fill(~last, never),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Lattice:
+    """All sequences of tags of B sentences and their probabilities."""
+
+    scores: NDArray[np.float64]
+    """(B, T, K) of the tags."""
+    transitions: NDArray[np.float64]
+    """(K, K) [before, after]."""
+    ahead: NDArray[np.float64]
+    """(B, T, K) log of the sum over all beginnings that end in a tag, its score included."""
+    behind: NDArray[np.float64]
+    """(B, T, K) the same over all that may follow a tag."""
+    total: NDArray[np.float64]
+    """(B,) the same over all sequences."""
+    lengths: NDArray[np.float64]
+    """(B,) tokens of each sentence."""
+
+    def tag_probabilities(self, row: int) -> NDArray[np.float64]:
+        """The probability of each tag at each token of a sentence, (T, K)."""
+        log_p = self.ahead[row] + self.behind[row] - self.total[row]
+        shares: NDArray[np.float64] = np.exp(np.minimum(log_p, 0))
+        return shares
+
+    def span_probability(
+        self, row: int, first: int, tags: Sequence[int], barred: int | None = None
+    ) -> float:
+        """The probability that the tokens of a sentence from `first` on have these tags.
+
+        Args:
+            row: of the sentence.
+            first: token.
+            tags: of the tokens from there on.
+            barred: a tag that must not follow them, such as one that would continue the span.
+        """
+        last, scores = first + len(tags) - 1, self.scores[row]
+        log_p = self.ahead[row, first, tags[0]] + self.behind[row, last, tags[-1]] - self.total[row]
+        for token, (before, tag) in enumerate(pairwise(tags), first + 1):
+            log_p += self.transitions[before, tag] + scores[token, tag]
+        if barred is None or last + 1 >= self.lengths[row]:
+            return float(np.exp(min(log_p, 0.0)))
+        onward = self.transitions[tags[-1], barred] + scores[last + 1, barred]
+        log_barred = log_p - self.behind[row, last, tags[-1]]
+        log_barred += onward + self.behind[row, last + 1, barred]
+        return float(max(np.exp(min(log_p, 0.0)) - np.exp(min(log_barred, 0.0)), 0.0))
+
+
+@torch.no_grad()
+def make_lattice(
+    scores: Tensor,
+    mask: Tensor,
+    transitions: Tensor,
+    start: Tensor | None = None,
+    end: Tensor | None = None,
+    *,
+    temperature: float = 1.0,
+) -> Lattice:
+    """The lattice of the same scores that `viterbi` takes, all divided by a temperature."""
+    B, T, K = scores.shape
+    none = torch.zeros(K, dtype=torch.float64)
+    given = (scores, transitions, none if start is None else start, none if end is None else end)
+    own, steps, first, last = (each.detach().double().cpu() / temperature for each in given)
+    own = own.masked_fill(~mask.cpu().unsqueeze(2), 0)  # padding may be NaN
+    ahead = torch.zeros(B, T, K, dtype=torch.float64)
+    behind = last.expand(B, T, K).clone()
+    for t in range(T):
+        sums = first if t == 0 else torch.logsumexp(ahead[:, t - 1].unsqueeze(2) + steps, 1)
+        ahead[:, t] = sums + own[:, t]
+    for t in range(T - 2, -1, -1):
+        onward = torch.logsumexp(steps + (own[:, t + 1] + behind[:, t + 1]).unsqueeze(1), 2)
+        behind[:, t] = torch.where(mask[:, t + 1].cpu().unsqueeze(1), onward, behind[:, t])
+    total = torch.logsumexp(ahead[:, 0] + behind[:, 0], 1) if T else torch.zeros(B)
+    found = (own, steps, ahead, behind, total, mask.sum(1).cpu())
+    return Lattice(*(each.double().numpy() for each in found))
 
 
 @torch.no_grad()

@@ -6,10 +6,13 @@ import { find, make, showNote, showOverflow } from "./elements.js";
 import { STUDIES } from "./examples.js";
 import { drawHeat, describeWord } from "./heat.js";
 import { readMap } from "./map.js";
+import { abandon, clear, onChange, showErrors } from "./parts.js";
+import { openReading, readTasks } from "./read.js";
 import { readSenses, wantsTwo } from "./senses.js";
 import { drawStory } from "./story.js";
 import { drawSurprisal, readSurprisal } from "./surprisal.js";
 import { softmax } from "./vectors.js";
+import { followAddress, offerReading, show } from "./views.js";
 
 const EXAMPLES = [
   ["She opened an account at the bank .", "They sat on the bank of the river ."],
@@ -28,9 +31,8 @@ const MAP_SENTENCES = [
 
 const SENTENCE = "She put the letter into a drawer and locked it with a banana .";
 
-const WAIT = 300; // milliseconds after the last key
 const TYPED = 20_000; // characters of texts in which senses are found while one types
-const state = { pair: null, chosen: null, about: null };
+const state = { pair: null, chosen: null, about: null, opened: new Set() };
 
 function settings() {
   return {
@@ -92,9 +94,13 @@ async function search() {
   };
 }
 
-// How to empty each part of the page, so that no old picture stands beside a new question.
-const clear = {
-  page: () => {},
+async function findTasks() {
+  const build = await readTasks();
+  return () => offerReading(build());
+}
+
+Object.assign(clear, {
+  tasks: () => offerReading(false),
   story: () => { find("story-section").hidden = true; },
   pair: () => {
     state.pair = state.chosen = null;
@@ -108,32 +114,10 @@ const clear = {
   senses: () => { find("senses").replaceChildren(); showNote("senses-note"); },
   surprisal: () => { find("surprisal").replaceChildren(); showNote("surprisal-note"); },
   search: () => find("hits").replaceChildren(),
-};
-const turns = {};
-
-// Does the work of one part of the page and draws what it returns, unless it was asked anew
-// meanwhile. On an error the part is emptied and says why; a missing key is asked for.
-const showErrors = (part, work) => async (event) => {
-  event?.preventDefault?.();
-  const turn = turns[part] = (turns[part] ?? 0) + 1;
-  const problem = find(`${part === "word" ? "pair" : part}-problem`) ?? find("message");
-  try {
-    const drawFound = await work();
-    if (turn !== turns[part]) return;
-    problem.hidden = true;
-    drawFound?.();
-  } catch (error) {
-    if (turn !== turns[part]) return;
-    const needsKey = error instanceof ApiError && error.status === 401;
-    if (needsKey) find("key-form").hidden = false;
-    clear[part]();
-    const shown = needsKey ? find("message") : problem;
-    shown.textContent = error instanceof ApiError ? error.message : "The server does not respond.";
-    shown.hidden = false;
-  }
-};
+});
 
 const read = {
+  tasks: showErrors("tasks", findTasks),
   story: showErrors("story", drawStory),
   pair: showErrors("pair", readPair),
   map: showErrors("map", readMap),
@@ -141,14 +125,6 @@ const read = {
   surprisal: showErrors("surprisal", readSurprisal),
   search: showErrors("search", search),
 };
-
-// Reads anew shortly after the last change of a field.
-function onChange(ids, work) {
-  let timer;
-  for (const id of ids) {
-    find(id).addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(work, WAIT); });
-  }
-}
 
 function slider(name, id, low, high, value, attributes = {}) {
   const input = make("input", { type: "range", min: low, max: high, step: 0.05, value, ...attributes, oninput: draw });
@@ -187,7 +163,7 @@ function useStudy() {
 function typeSenses() {
   const size = ["text", "before", "after"].reduce((sum, name) => sum + find(`senses-${name}`).value.length, 0);
   if (size <= TYPED) return read.senses();
-  turns.senses = (turns.senses ?? 0) + 1;
+  abandon("senses");
   clear.senses();
 }
 
@@ -203,6 +179,18 @@ async function readAll() {
   await read.map();
   await read.senses();
   if (state.about.has_substitutes) await read.surprisal();
+}
+
+// Reads a view when it is first opened.
+async function open(name) {
+  if (state.opened.has(name)) return;
+  state.opened.add(name);
+  await (name === "read" ? openReading() : readAll());
+}
+
+async function enter() {
+  await read.tasks();
+  await show();
 }
 
 async function start() {
@@ -234,9 +222,11 @@ async function start() {
     event.preventDefault();
     useKey(find("key").value);
     find("key-form").hidden = find("message").hidden = true;
-    return readAll();
+    state.opened.clear();
+    return enter();
   });
-  await readAll();
+  followAddress(open);
+  await enter();
 }
 
 showErrors("page", start)();

@@ -20,7 +20,7 @@ export function showNote(id, note = "") {
   find(id).hidden = !note;
 }
 
-export const plural = (count, noun) => `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
+export const plural = (count, one, many = `${one}s`) => `${count.toLocaleString("en")} ${count === 1 ? one : many}`;
 
 export const unsigned = (number) => number.replace(/^-(0\.?0*)$/, "$1").replace("-", "−");
 

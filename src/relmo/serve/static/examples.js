@@ -1,4 +1,4 @@
-// Texts of the page, written for it: a word in two texts.
+// Texts of the page, written for it: a word in two texts, and texts to read with a question.
 
 export const STUDIES = [
   {
@@ -82,5 +82,30 @@ The leaves of the plant turn red in autumn .
 It is a small plant with blue flowers .
 They plant trees along the river .
 We plant tomatoes in May .`,
+  },
+];
+
+export const READINGS = [
+  {
+    name: "News",
+    text: `The European Central Bank raised its interest rates on Thursday for the third time this year. Its president, Maria Keller, told reporters in Frankfurt that the bank had little choice. “Prices are still rising too fast,” she said.
+
+The finance ministers of France and Italy criticized the decision. Paolo Ricci, who visited Berlin this week, warned that it could hurt small companies. He will meet Keller in Brussels on Monday 🇪🇺, and she has promised to explain the bank's plans to him.`,
+    question: "Where will Ricci meet Keller?",
+    pair: ["The minister met the president of the bank in Brussels.", "The two talked in Brussels."],
+  },
+  {
+    name: "Story",
+    text: `When Clara opened the old house, she found a letter on the kitchen table. Her brother Tom had left it there before he sailed to Lisbon. He wrote that he had sold the boat and given the money to their mother.
+
+Clara read the letter twice. Then she put it into the stove, watched it burn, and called her mother. “Did you know?” she asked. Her mother did not answer her.`,
+    question: "Who sold the boat?",
+    pair: ["A woman burns a letter in a stove.", "The letter is safe in a drawer."],
+  },
+  {
+    name: "Review",
+    text: `I bought these headphones in Oslo last spring and I love them! The sound is warm, the battery lasts for days, and when one ear pad broke, the people at Nordlyd sent me a new one for free. My sister tried hers on the train to Bergen and was surprised how quiet the world became 😀. Only the case is a disappointment: it scratched within a week.`,
+    question: "What did Nordlyd send?",
+    pair: ["She listens to music on the train.", "She sleeps at home."],
   },
 ];

@@ -25,7 +25,7 @@ from pathlib import Path
 
 from relmo.errors import DataError
 from relmo.tasks.data_files import numbered_lines, split_cells
-from relmo.tasks.plain_text import Offsets
+from relmo.tasks.plain_text import Places
 from relmo.text.sentences import split_sentences
 
 Mention = tuple[int, int]
@@ -55,7 +55,7 @@ class CorefDocument:
     """In order of their first mentions. A cluster of one mention is a singleton."""
     genre: str | None = None
     """The first folder of the name, or the part of the name after GUM_."""
-    places: Offsets = field(default=(), compare=False)
+    places: Places | None = field(default=None, compare=False)
 
     @property
     def words(self) -> tuple[str, ...]:

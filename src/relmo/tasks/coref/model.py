@@ -140,7 +140,10 @@ class CorefModel(nn.Module):
 
     def decode(self, batch: TokenBatch, genre: Tensor) -> tuple[Cluster, ...]:
         """The clusters of a document."""
-        found = self(batch, genre)
+        return self.clusters(self(batch, genre))
+
+    def clusters(self, found: Ranking) -> tuple[Cluster, ...]:
+        """The clusters that the best antecedents form."""
         score, place = found.scores.max(1)  # (S,)
         link = found.antecedents.gather(1, place[:, None]).squeeze(1)  # (S,)
         link = link.masked_fill(score <= 0, -1)

@@ -8,6 +8,7 @@ training data decide between the two, unless the setting `singletons` does.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,17 +18,23 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from relmo.errors import TextWarning
 from relmo.kernels.device import to_device
-from relmo.tasks.chunk_tags import bracket
+from relmo.tasks import results
+from relmo.tasks.calibration import Judged
 from relmo.tasks.coref.data import Cluster, CorefDocument, read_documents, without_singletons
 from relmo.tasks.coref.metrics import count, evaluate
-from relmo.tasks.coref.model import CorefModel, CorefSettings
+from relmo.tasks.coref.model import CorefModel, CorefSettings, Ranking
 from relmo.tasks.data_files import Part
 from relmo.tasks.inputs import TokenInput, Words
 from relmo.tasks.labelled import LabelledTask
-from relmo.tasks.plain_text import describe_span, documents_of_lines
+from relmo.tasks.mistakes import CONTEXT, MISSED, SPURIOUS, TaskError
+from relmo.tasks.plain_text import Places, Sentence, places_in, sentences_of
 
 Clusters = tuple[Cluster, ...]
+FoundCluster = results.Cluster
+MAX_WORDS = 5000
+"""Words of a text that are read as one document: memory grows with the square of their number."""
 MANY_SINGLETONS = 0.1
 """Share of clusters with one mention above which singletons are taken for annotated."""
 
@@ -36,6 +43,10 @@ class CorefTask(LabelledTask[CorefDocument, Clusters, CorefSettings]):
     """Finds clusters of mentions; scored by the mean F1 of MUC, B³ and CEAFφ4."""
 
     score = "dev_f1"
+    result_name = "clusters"
+    has_one_result = False
+    has_scores = True
+    reads_documents = True
     noun = "documents"
     settings_type = CorefSettings
     net: CorefModel
@@ -71,23 +82,91 @@ class CorefTask(LabelledTask[CorefDocument, Clusters, CorefSettings]):
         """The sentences of the document."""
         return list(example.sentences)
 
-    def read_text(self, lines: Iterable[str]) -> Iterator[CorefDocument]:
-        """Documents of plain text; a blank line ends one."""
-        for number, document in enumerate(documents_of_lines(lines)):
-            sentences = tuple(words for words, _ in document)
-            places = tuple(place for _, sentence in document for place in sentence)
-            yield CorefDocument(str(number), 0, sentences, places=places)
+    def read_input(self, *texts: str) -> list[CorefDocument]:
+        """The text as one document, or several parts of a long one, which is told."""
+        (text,) = texts
+        parts: list[list[Sentence]] = []
+        size = MAX_WORDS
+        for sentence in sentences_of(text):
+            size += len(sentence[0])
+            if size > MAX_WORDS:
+                parts.append([])
+                size = len(sentence[0])
+            parts[-1].append(sentence)
+        if len(parts) > 1:
+            what = f"a text of more than {MAX_WORDS:,} words is read in {len(parts)} parts"
+            warnings.warn(f"{what}; no cluster goes beyond its part", TextWarning, stacklevel=2)
+        return [_document(text, part) for part in parts]
 
-    def describe(self, example: CorefDocument, prediction: Clusters) -> dict[str, Any]:
-        """Sentences, and clusters of mentions with their words and offsets."""
-        words, places = example.words, example.places
-        clusters = [[describe_span(words, places, *each) for each in c] for c in prediction]
-        return {"sentences": example.sentences, "clusters": clusters}
+    def outputs(self, examples: Sequence[CorefDocument]) -> list[Ranking | None]:
+        """The ranking of each document that has words."""
+        return [self.net(*self.model_inputs([e])) if e.words else None for e in examples]
 
-    def render(self, example: CorefDocument, prediction: Clusters) -> str:
-        """The text with `[1 …]` around each mention of the first cluster, and so on."""
-        spans = [(n, *mention) for n, cluster in enumerate(prediction, 1) for mention in cluster]
-        return bracket(example.words, sorted(spans, key=lambda span: span[2] - span[1]))
+    def results(
+        self,
+        examples: Sequence[CorefDocument],
+        outputs: Sequence[Ranking | None],
+        temperature: float,
+    ) -> list[list[results.Cluster]]:
+        """Clusters of mentions; a mention's score is the probability that it is one."""
+        found: list[list[results.Cluster]] = []
+        for example, ranking in zip(examples, outputs, strict=True):
+            found.append([])
+            if ranking is None:
+                continue
+            places = places_in(example)
+            shares = torch.sigmoid(ranking.mentions / temperature)  # (N, W)
+            for cluster in self.net.clusters(ranking):
+                mentions = (
+                    results.Mention(*places.span(first, last), shares[first, last - first].item())
+                    for first, last in cluster
+                )
+                found[-1].append(results.Cluster(tuple(mentions)))
+        return found
+
+    def judged(
+        self,
+        examples: Sequence[CorefDocument],
+        outputs: Sequence[Ranking | None],
+        temperature: float,
+    ) -> Judged:
+        """Scores of mentions, and which of them are mentions."""
+        found: list[tuple[float, bool]] = []
+        answers = self.results(examples, outputs, temperature)
+        for example, clusters in zip(examples, answers, strict=True):
+            places = places_in(example)
+            gold = {places.span(*m)[1:] for c in self._counted(example).clusters for m in c}
+            mentions = (mention for cluster in clusters for mention in cluster.mentions)
+            found += [(m.score, (m.start, m.end) in gold) for m in mentions]
+        return found
+
+    def errors_of(
+        self, example: CorefDocument, found: Sequence[FoundCluster]
+    ) -> Iterator[TaskError]:
+        """Mentions that are missed or spurious, and those with a wrong link or without theirs.
+
+        A mention is linked to the one before it in its cluster: `[she] = Ada`.
+        """
+        places = places_in(example)
+        gold = _by_mention(
+            [places.span(*mention)[1:] for mention in cluster]
+            for cluster in self._counted(example).clusters
+        )
+        said = _by_mention([(m.start, m.end) for m in cluster.mentions] for cluster in found)
+        scores = {(m.start, m.end): m.score for cluster in found for m in cluster.mentions}
+        for mention in sorted({*gold, *said}):
+            kind = _kind_of_error(mention, gold, said)
+            if kind is not None:
+                first, past = max(0, mention[0] - CONTEXT), mention[1] + CONTEXT
+                yield TaskError(
+                    kind=kind,
+                    gold=_link(mention, gold, places.text),
+                    predicted=_link(mention, said, places.text),
+                    score=scores.get(mention),
+                    text=places.text[first:past],
+                    start=mention[0] - first,
+                    end=mention[1] - first,
+                )
 
     def length(self, example: CorefDocument) -> int:
         """Words of the document."""
@@ -141,6 +220,48 @@ class CorefTask(LabelledTask[CorefDocument, Clusters, CorefSettings]):
     def _counted(self, document: CorefDocument) -> CorefDocument:
         """The document, without singletons if they do not count."""
         return document if self.keeps_singletons else without_singletons(document)
+
+
+def _document(text: str, sentences: Sequence[Sentence]) -> CorefDocument:
+    starts = tuple(start for _, places in sentences for start in places.starts)
+    ends = tuple(end for _, places in sentences for end in places.ends)
+    words = tuple(words for words, _ in sentences)
+    return CorefDocument("", 0, words, places=Places(text, starts, ends))
+
+
+Place = tuple[int, int]
+"""Start and end of a mention in the text."""
+Clustered = dict[Place, list[Place]]
+"""Mention -> its cluster."""
+
+
+def _by_mention(clusters: Iterable[list[Place]]) -> Clustered:
+    return {mention: cluster for cluster in map(sorted, clusters) for mention in cluster}
+
+
+def _before(mention: Place, clusters: Clustered) -> list[Place]:
+    """The mentions before this one in its cluster."""
+    cluster = clusters.get(mention, [mention])
+    return cluster[: cluster.index(mention)]
+
+
+def _kind_of_error(mention: Place, gold: Clustered, said: Clustered) -> str | None:
+    """What is wrong with a mention; None if nothing is."""
+    if mention not in said:
+        return MISSED
+    if mention not in gold:
+        return SPURIOUS
+    wanted, linked = _before(mention, gold), _before(mention, said)
+    if linked:
+        return None if linked[-1] in wanted else "wrong link"
+    return "missed link" if any(each in said for each in wanted) else None
+
+
+def _link(mention: Place, clusters: Clustered, text: str) -> str:
+    """`[she] = Ada`, or `[Ada]` for a first mention; "" if it is none."""
+    before = [text[start:end] for start, end in _before(mention, clusters)[-1:]]
+    shown = " = ".join([f"[{text[slice(*mention)]}]", *before])
+    return shown if mention in clusters else ""
 
 
 def group_grid(document: CorefDocument, max_width: int) -> NDArray[np.int64]:

@@ -28,7 +28,7 @@ from relmo.runtime.host import available_memory
 from relmo.tasks.lm.settings import LmSettings, PretrainRecipe, Sizes
 from relmo.tasks.lm.task import can_keep_vocabulary
 from relmo.tasks.lm.token_cache import TokenCache
-from relmo.train.distributed import World
+from relmo.training.distributed import World
 from relmo.weights.tensors import ModelFiles
 
 ON_GPU = Sizes(rows=2048, window=32, negatives=8192)

@@ -15,9 +15,9 @@ from relmo.tasks.lm.settings import PretrainRecipe
 from relmo.tasks.lm.task import LmTask, can_keep_vocabulary
 from relmo.tasks.lm.token_cache import TokenCache, open_cache
 from relmo.text.documents import find_files
-from relmo.train.distributed import World, is_main_process, join_world
-from relmo.train.run import Run, write_record
-from relmo.train.trainer import Trainer
+from relmo.training.distributed import World, is_main_process, join_world
+from relmo.training.run import Run, write_record
+from relmo.training.trainer import Trainer
 from relmo.weights.safetensors_files import check_storage
 from relmo.weights.tensors import ModelFiles, Storage
 

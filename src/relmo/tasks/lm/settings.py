@@ -22,9 +22,9 @@ from relmo.config import (
 )
 from relmo.errors import ConfigError
 from relmo.tasks.lm.token_cache import CacheSettings
-from relmo.train.optim import OptimSettings
-from relmo.train.recipe import make_sections, read_recipe
-from relmo.train.trainer import TrainSettings
+from relmo.training.optim import OptimSettings
+from relmo.training.recipe import make_sections, read_recipe
+from relmo.training.trainer import TrainSettings
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -29,7 +29,7 @@ from relmo.tasks.lm.teacher import Teacher, check_teacher
 from relmo.tasks.lm.token_cache import TokenCache
 from relmo.tasks.lm.windows import Windows
 from relmo.text.lexicon import Lexicon
-from relmo.train.distributed import World
+from relmo.training.distributed import World
 from relmo.types import BiLmState, LstmState
 from relmo.weights.native import Native
 from relmo.weights.tensors import START_NAMES, ModelFiles, Storage, build_bilm, tensors_of

@@ -10,13 +10,13 @@ import re
 from bisect import bisect
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import chain, pairwise
+from itertools import chain, groupby, pairwise
 from pathlib import Path
 from typing import Literal, TypeGuard
 
 from relmo.errors import ConfigError, DataError
 from relmo.tasks.data_files import not_empty, numbered_lines, sentence_lines, split_cells
-from relmo.tasks.plain_text import Offsets, sentences_of_line
+from relmo.tasks.plain_text import Places, sentences_of
 from relmo.tasks.tables import Columns, TableRow, filled_rows
 
 DOCUMENT = "-DOCSTART-"
@@ -28,6 +28,9 @@ FEWEST_DOCUMENTS = 10
 ConlluColumn = Literal["upos", "xpos"]
 CONLLU_COLUMNS = {"upos": 3, "xpos": 4}
 CONLLU_WIDTH = 10
+CONLLU_DOCUMENT = "# newdoc"
+NOT_GIVEN = "_"
+"""CoNLL-U's sign for an empty column."""
 NOT_A_WORD = re.compile(r"\d+[-.]\d+")
 """Number of a CoNLL-U line that is not a word: a range (1-2) or an empty node (1.1)."""
 
@@ -36,6 +39,8 @@ ROWS = (
     "sentence; or a table, .jsonl or .parquet"
 )
 """What a file of columns is, for errors."""
+EMPTY = "sentences; expected a word and tag"
+"""What a file without sentences lacks, for errors."""
 
 TaggedWord = tuple[int, str, str]
 """Line number, word, tag."""
@@ -47,7 +52,7 @@ class TaggedSentence:
 
     words: tuple[str, ...]
     tags: tuple[str, ...]
-    places: Offsets = field(default=(), compare=False)
+    places: Places | None = field(default=None, compare=False)
     document: int | str = field(default=0, compare=False)
     """The number of its document in a file of columns, or the row of a table; 0 if unknown."""
 
@@ -65,7 +70,8 @@ def read_columns(
         word_column: index of the word's column; negative numbers count from the end.
         tag_column: index of the tag's column, likewise.
     """
-    return _sentences(path, _column_words(path, word_column, tag_column), DOCUMENT)
+    found = _sentences(path, _column_words(path, word_column, tag_column), DOCUMENT)
+    return not_empty(path, found, EMPTY)
 
 
 def line_of_tag(path: str | Path, tags: Collection[str]) -> tuple[int, str]:
@@ -99,9 +105,7 @@ def read_tagged_table(path: str | Path, columns: Columns) -> list[TaggedSentence
     return not_empty(path, found, "sentences; expected one")
 
 
-def read_conllu(
-    path: str | Path, column: ConlluColumn = "upos", *, fewest: int = FEWEST_DOCUMENTS
-) -> list[TaggedSentence]:
+def read_conllu(path: str | Path, column: ConlluColumn = "upos") -> list[TaggedSentence]:
     """All sentences of a CoNLL-U file, tagged with its UPOS or its XPOS.
 
     Comments, ranges of words that are written as one (1-2) and empty nodes (1.1) are skipped.
@@ -109,11 +113,25 @@ def read_conllu(
     Args:
         path: the file, decompressed as its suffix says.
         column: the tags to read.
-        fewest: if the file has fewer documents (`# newdoc`), they are not told apart.
     """
     if column not in CONLLU_COLUMNS:
         raise ConfigError(f"column must be one of {', '.join(CONLLU_COLUMNS)}, got {column!r}")
-    return _sentences(path, _conllu_words(path, column), "# newdoc", fewest)
+    found = _sentences(path, _conllu_words(path, column), CONLLU_DOCUMENT)
+    return not_empty(path, found, EMPTY)
+
+
+def read_conllu_documents(path: str | Path) -> list[list[tuple[str, ...]]]:
+    """The words of each sentence of each document (`# newdoc`) of a CoNLL-U file; tags are ignored.
+
+    The same lines as by `read_conllu` are skipped.
+    """
+    found = _sentences(path, _conllu_words(path, None), CONLLU_DOCUMENT, fewest=1)
+    by_document = groupby(not_empty(path, found, "sentences; expected a word"), _document)
+    return [[sentence.words for sentence in each] for _, each in by_document]
+
+
+def _document(sentence: TaggedSentence) -> int | str:
+    return sentence.document
 
 
 def _column_words(path: str | Path, word: int, tag: int) -> Iterator[list[TaggedWord]]:
@@ -147,8 +165,8 @@ def _check_columns(
         raise DataError(path, number, f"{what}; choose other columns or fix the line")
 
 
-def _conllu_words(path: str | Path, column: ConlluColumn) -> Iterator[list[TaggedWord]]:
-    """The words of each sentence of a CoNLL-U file."""
+def _conllu_words(path: str | Path, column: ConlluColumn | None) -> Iterator[list[TaggedWord]]:
+    """The words of each sentence of a CoNLL-U file; without a column, no tag is read."""
     for lines in sentence_lines(path, comment="#"):
         words: list[TaggedWord] = []
         for number, line in lines:
@@ -157,11 +175,12 @@ def _conllu_words(path: str | Path, column: ConlluColumn) -> Iterator[list[Tagge
                 came = _count(len(cells), has_tabs=True)
                 raise DataError(path, number, f"{came}, expected the {CONLLU_WIDTH} of CoNLL-U")
             if cells[0].isdecimal():
-                words.append((number, cells[1], cells[CONLLU_COLUMNS[column]]))
+                tag = cells[CONLLU_COLUMNS[column]] if column else NOT_GIVEN
+                words.append((number, cells[1], tag))
             elif not NOT_A_WORD.fullmatch(cells[0]):
                 what = f"{cells[0]!r} is not a word number; is this CoNLL-U?"
                 raise DataError(path, number, what)
-            if words and words[-1][2] == "_":  # CoNLL-U's sign for "not given"
+            if column and words and words[-1][2] == NOT_GIVEN:
                 what = f"the word has no {column.upper()}; read the other column"
                 raise DataError(path, number, what)
         yield words
@@ -188,7 +207,7 @@ def _sentences(
         numbers, words, tags = zip(*sentence, strict=True)
         document = bisect(starts, numbers[0]) if len(starts) >= fewest else 0
         found.append(TaggedSentence(words, tags, document=document))
-    return not_empty(path, found, "sentences; expected a word and tag")
+    return found
 
 
 def _are_strings(value: object) -> TypeGuard[list[str]]:
@@ -215,9 +234,9 @@ def _spans_to_tags(
         if after[0] < before[1]:
             raise row.error(f"{column!r}: {[*after]} overlaps with another span; keep one")
     ends = [end for _, end, _ in found]
-    for words, offsets in sentences_of_line(text, 1):
+    for words, places in sentences_of(text):
         tags, last = [], None
-        for _, start, end in offsets:
+        for start, end in zip(places.starts, places.ends, strict=True):
             at = bisect(ends, start)  # the first span that ends after the word's first character
             if at == len(found) or found[at][0] >= end:
                 tags.append("O")

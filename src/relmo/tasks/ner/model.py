@@ -28,6 +28,9 @@ class NerSettings(Settings):
     """Before each layer and before the tags, the same features at all tokens of a sentence."""
     hidden_width: CountOrZero = 0
     """Width of a layer between the biLSTM and the tags; 0 leaves it out."""
+    uncounted: tuple[str, ...] = ()
+    """Labels of entities that scores leave out, since the dev and test parts do not have them: a
+    training part that is made of several data sets may have more kinds of entities."""
 
 
 class NerModel(nn.Module):

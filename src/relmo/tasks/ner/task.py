@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
+from torch import Tensor
+
 from relmo.errors import DataError
-from relmo.tasks.chunk_tags import CHUNK_TAG_HELP, OUTSIDE, Tags, is_chunked, stray_tags, to_bioes
+from relmo.nn.blocks.crf import Lattice
+from relmo.tasks.calibration import Judged
+from relmo.tasks.chunk_tags import (
+    CHUNK_TAG_HELP,
+    OUTSIDE,
+    Tags,
+    is_chunked,
+    spans_of,
+    stray_tags,
+    to_bioes,
+    without_labels,
+)
 from relmo.tasks.data_files import Part
 from relmo.tasks.inputs import TokenInput
 from relmo.tasks.metrics import entity_scores, token_accuracy
-from relmo.tasks.model_task import TaggingTask
+from relmo.tasks.mistakes import TaskError, span_errors
+from relmo.tasks.model_task import TaggingTask, marked_spans, mask_of
 from relmo.tasks.ner.data import (
     TaggedSentence,
     line_of_tag,
@@ -22,7 +36,8 @@ from relmo.tasks.ner.data import (
     read_tagged_table,
 )
 from relmo.tasks.ner.model import NerModel, NerSettings
-from relmo.tasks.plain_text import sentences_of_lines
+from relmo.tasks.plain_text import places_in, sentences_of
+from relmo.tasks.results import Entity, TaggedToken
 from relmo.tasks.tables import NO_COLUMNS, Columns
 
 WORDS_NAMES = ("tokens", "words", "text", "sentence", "content")
@@ -36,7 +51,7 @@ class NerTask(TaggingTask[TaggedSentence, NerSettings]):
     """Tags words; scored by entities."""
 
     score = "dev_f1"
-    answers_lines = True
+    result_name = "entities"
     noun = "sentences"
     settings_type = NerSettings
     tables = (".jsonl", ".parquet")
@@ -46,8 +61,9 @@ class NerTask(TaggingTask[TaggedSentence, NerSettings]):
     def set_up(self, facts: dict[str, Any], tokens: TokenInput) -> None:
         """Take over the tags and build the model."""
         self.tags = facts["tags"]
-        if not is_chunked(self.tags):
-            self.score = "dev_accuracy"  # there are no entities to count
+        self.marks_entities = is_chunked(self.tags)
+        if not self.marks_entities:
+            self.score, self.result_name = "dev_accuracy", "tokens"  # type: ignore[misc]
         self.net = NerModel(self.settings, tokens, self.tags)
 
     @classmethod
@@ -102,35 +118,106 @@ class NerTask(TaggingTask[TaggedSentence, NerSettings]):
         """Sentences of a document stay together; where there are no documents, equal ones do."""
         return "", example.document or example.words
 
-    def read_text(self, lines: Iterable[str]) -> Iterator[TaggedSentence]:
-        """The sentences of each line."""
-        return (TaggedSentence(words, (), places) for words, places in sentences_of_lines(lines))
+    def read_input(self, *texts: str) -> list[TaggedSentence]:
+        """The sentences of a text."""
+        (text,) = texts
+        return [TaggedSentence(words, (), places) for words, places in sentences_of(text)]
 
     @classmethod
     def facts_of(cls, train: Sequence[TaggedSentence]) -> dict[str, Any]:
         """The set of tags."""
         return {"tags": sorted({tag for sentence in train for tag in sentence.tags})}
 
-    def describe(self, example: TaggedSentence, prediction: Tags) -> dict[str, Any]:
-        """Words, tags and, if the tags mark them, entities."""
-        found: dict[str, Any] = {"words": example.words, "tags": prediction}
-        if is_chunked(self.tags):
-            found["entities"] = self.describe_spans(example, prediction)
+    def results(
+        self, examples: Sequence[TaggedSentence], outputs: Tensor, temperature: float
+    ) -> list[list[Any]]:
+        """Entities, or tagged tokens if the tags mark none; outputs are (B, T, K)."""
+        mask = mask_of(examples, outputs)  # (B, T)
+        lattice = self.net.crf.lattice(outputs, mask, temperature)
+        paths = self.net.crf.decode(outputs, mask)
+        find = self._entities if self.marks_entities else self._tagged
+        pairs = enumerate(zip(examples, paths, strict=True))
+        return [find(example, path, lattice, row) for row, (example, path) in pairs]
+
+    def _entities(
+        self, example: TaggedSentence, path: list[int], lattice: Lattice, row: int
+    ) -> list[Entity]:
+        places = places_in(example)
+        found = []
+        for first, last, label in spans_of([self.tags[number] for number in path]):
+            text, start, end = places.span(first, last)
+            score = lattice.span_probability(row, first, path[first : last + 1])
+            found.append(Entity(text, label, start, end, score))
         return found
 
-    def render(self, example: TaggedSentence, prediction: Tags) -> str:
-        """`[PER Ada Lovelace] wrote …`, or `word/TAG` if the tags do not mark entities."""
-        if is_chunked(self.tags):
-            return super().render(example, prediction)
-        return " ".join(f"{w}/{t}" for w, t in zip(example.words, prediction, strict=True))
+    def _tagged(
+        self, example: TaggedSentence, path: list[int], lattice: Lattice, row: int
+    ) -> list[TaggedToken]:
+        places = places_in(example)
+        shares = lattice.tag_probabilities(row)[range(len(path)), path].tolist()  # T of them
+        found = []
+        for place, (number, score) in enumerate(zip(path, shares, strict=True)):
+            text, start, end = places.span(place, place)
+            found.append(TaggedToken(text, self.tags[number], start, end, score))
+        return found
+
+    def is_right(self, example: TaggedSentence, result: Entity | TaggedToken) -> bool:
+        """Whether an entity, or a tag, is the example's."""
+        places = places_in(example)
+        if isinstance(result, TaggedToken):
+            return example.tags[places.starts.index(result.start)] == result.tag
+        return (result.label, result.start, result.end) in marked_spans(example.tags, places)
+
+    def judged(
+        self, examples: Sequence[TaggedSentence], outputs: Tensor, temperature: float
+    ) -> Judged:
+        """Scores of entities or tags that count, and which are right."""
+        found = self.results(examples, outputs, temperature)
+        return [
+            (result.score, self.is_right(example, result))
+            for example, each in zip(examples, found, strict=True)
+            for result in each
+            if getattr(result, "label", None) not in self.settings.uncounted
+        ]
+
+    def errors_of(
+        self, example: TaggedSentence, found: Sequence[Entity | TaggedToken]
+    ) -> Iterator[TaskError]:
+        """Entities that differ, or words with another tag."""
+        places = places_in(example)
+        if self.marks_entities:
+            gold = marked_spans(without_labels(example.tags, self.settings.uncounted), places)
+            scores = {
+                (e.label, e.start, e.end): e.score
+                for e in found
+                if isinstance(e, Entity) and e.label not in self.settings.uncounted
+            }
+            yield from span_errors(places.text, gold, scores)
+            return
+        for tag, word in zip(example.tags, found, strict=True):
+            if isinstance(word, TaggedToken) and word.tag != tag:
+                yield TaskError(
+                    label=tag, gold=tag, predicted=word.tag, score=word.score, text=places.text,
+                    start=word.start, end=word.end,
+                )  # fmt: skip
+
+    def gold_labels(self, example: TaggedSentence) -> Sequence[str]:
+        """The labels of entities, or the tags if they mark none."""
+        if not self.marks_entities:
+            return example.tags
+        return [span.label for span in spans_of(example.tags)]
 
     def scores(
         self, examples: Sequence[TaggedSentence], predictions: Sequence[Tags]
     ) -> dict[str, float]:
         """Precision, recall and F1 of entities, and the accuracy of tags."""
         gold = [e.tags for e in examples]
+        if uncounted := self.settings.uncounted:
+            gold, predictions = (
+                [without_labels(tags, uncounted) for tags in each] for each in (gold, predictions)
+            )
         accuracy = 100 * token_accuracy(gold, predictions)
-        if not is_chunked(self.tags):
+        if not self.marks_entities:
             return {"accuracy": accuracy}
         return {**entity_scores(gold, predictions).overall.percent(), "accuracy": accuracy}
 
@@ -139,6 +226,12 @@ class PosTask(NerTask):
     """Tags words; scored word by word. Reads CoNLL-U or a file of columns."""
 
     score = "dev_accuracy"
+    result_name = "tokens"
+
+    def set_up(self, facts: dict[str, Any], tokens: TokenInput) -> None:
+        """Take over the tags, each of which is one of a word."""
+        super().set_up(facts, tokens)
+        self.marks_entities = False
 
     @classmethod
     def read(cls, path: Path, part: Part) -> list[TaggedSentence]:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from relmo.tasks.data_files import Part, tab_pairs
+from relmo.tasks.data_files import Part
 from relmo.tasks.inputs import Words
 from relmo.tasks.model_task import ClassificationTask
 from relmo.tasks.plain_text import split_text
@@ -17,7 +16,7 @@ from relmo.tasks.snli.model import SnliModel, SnliSettings
 class SnliTask(ClassificationTask[SentencePair, SnliSettings]):
     """Predicts whether a premise entails a hypothesis, contradicts it or neither."""
 
-    answers_lines = True
+    text_names = ("premise", "hypothesis")
     noun = "pairs"
     settings_type = SnliSettings
     model_type = SnliModel
@@ -29,11 +28,10 @@ class SnliTask(ClassificationTask[SentencePair, SnliSettings]):
         """Labeled pairs of SNLI's JSONL, else of SICK's table."""
         return (read_snli if ".jsonl" in path.suffixes else read_sick)(path, split_text)
 
-    @classmethod
-    def read_text(cls, lines: Iterable[str]) -> Iterator[SentencePair]:
-        """The pair of each line that is not blank: premise, tab, hypothesis."""
-        for _, premise, hypothesis in tab_pairs(lines, "a premise", "a hypothesis"):
-            yield SentencePair(tuple(split_text(premise)), tuple(split_text(hypothesis)), "")
+    def read_input(self, *texts: str) -> list[SentencePair]:
+        """The pair of a premise and a hypothesis, unless one of them has no words."""
+        premise, hypothesis = (tuple(split_text(text)) for text in texts)
+        return [SentencePair(premise, hypothesis, "")] if premise and hypothesis else []
 
     @classmethod
     def sentences(cls, example: SentencePair) -> list[Words]:
@@ -44,12 +42,3 @@ class SnliTask(ClassificationTask[SentencePair, SnliSettings]):
     def split_by(cls, example: SentencePair) -> tuple[str, Any]:
         """The label; pairs with the same premise stay together."""
         return example.label, example.premise
-
-    def describe(self, example: SentencePair, prediction: str) -> dict[str, Any]:
-        """The words of both sentences, and the label."""
-        both = {"premise": example.premise, "hypothesis": example.hypothesis}
-        return {**both, "label": prediction}
-
-    def render(self, example: SentencePair, prediction: str) -> str:
-        """Label, tab, premise, tab, hypothesis."""
-        return "\t".join([prediction, " ".join(example.premise), " ".join(example.hypothesis)])

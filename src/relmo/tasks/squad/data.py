@@ -49,6 +49,11 @@ class Context:
         """Start and end offsets of a span of tokens in the text."""
         return int(self.starts[first_token]), int(self.ends[last_token])
 
+    def cut(self, first_token: int, past_token: int) -> Context:
+        """Some of the tokens, with their offsets in the whole text."""
+        kept = slice(first_token, past_token)
+        return Context(self.text, self.words[kept], self.starts[kept], self.ends[kept])
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:

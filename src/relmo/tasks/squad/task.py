@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 import string
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,22 +20,27 @@ from torch import Tensor
 
 from relmo.errors import ConfigError
 from relmo.kernels.device import to_device
-from relmo.tasks.data_files import Part, find_part, need_part, tab_pairs
+from relmo.tasks.data_files import Part, find_part, need_part
 from relmo.tasks.inputs import TokenBatch, TokenInput, Words
 from relmo.tasks.labelled import LabelledTask
+from relmo.tasks.mistakes import MISSED, WRONG, WRONG_EXTENT, TaskError
 from relmo.tasks.plain_text import split_text
+from relmo.tasks.results import Answer
 from relmo.tasks.squad.data import (
+    Context,
     Question,
     answer_spans,
     make_context,
     read_questions,
     split_by_title,
 )
-from relmo.tasks.squad.model import SquadModel, SquadSettings
+from relmo.tasks.squad.model import SpanEnds, SquadModel, SquadSettings, best_spans
 from relmo.tasks.tables import NO_COLUMNS, Columns
 
 HELD_OUT = 0.05
 """Share of the training articles that are held out as development part if there is no test part."""
+WINDOW, OVERLAP = 400, 60
+"""Words of a long text that are read together, as in training, and words that two windows share."""
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 
@@ -46,11 +52,14 @@ class SquadTask(LabelledTask[Question, TokenSpan | None, SquadSettings]):
     """Answers questions about paragraphs; scored by the answers' texts."""
 
     score = "dev_f1"
-    answers_lines = True
+    text_names = ("question", "text")
+    has_scores = True
     noun = "questions"
     settings_type = SquadSettings
     suffixes = (".json",)
     net: SquadModel
+    threshold: float = 0.0
+    """Answers with a lower score are not given."""
 
     def set_up(self, facts: dict[str, Any], tokens: TokenInput) -> None:
         """Build the model."""
@@ -96,23 +105,71 @@ class SquadTask(LabelledTask[Question, TokenSpan | None, SquadSettings]):
         """Questions about the same article stay together; without titles, about a paragraph."""
         return "", example.title or example.context.words
 
-    def read_text(self, lines: Iterable[str]) -> Iterator[Question]:
-        """The question of each line that is not blank: question, tab, paragraph."""
-        for number, question, paragraph in tab_pairs(lines, "a question", "its paragraph"):
-            words = tuple(split_text(question))
-            yield Question(str(number), "", make_context(paragraph), words, ())
+    def read_input(self, *texts: str) -> list[Question]:
+        """The question, about each window of the text."""
+        question, text = texts
+        if not (words := tuple(split_text(question))):
+            return []
+        return [Question("", "", context, words, ()) for context in windows(make_context(text))]
 
-    def describe(self, example: Question, prediction: TokenSpan | None) -> dict[str, Any]:
-        """The question, its answer and the answer's offsets, `paragraph[start:end]`."""
-        found: dict[str, Any] = {"id": example.id, "question": " ".join(example.words)}
-        found["answer"] = self.render(example, prediction)
-        if prediction:
-            found["start"], found["end"] = example.context.characters(*prediction)
-        return found
+    def results(
+        self, examples: Sequence[Question], outputs: SpanEnds | None, temperature: float
+    ) -> list[list[Answer]]:
+        """The most probable answer to each question; none in a text without words."""
+        asked = [e for e in examples if e.context.words]
+        if outputs is None:
+            return [[] for _ in examples]
+        tempered = SpanEnds(*((each.double() / temperature).log_softmax(-1) for each in outputs))
+        spans = best_spans(tempered, self.settings.max_span)  # (B, 2)
+        log_p = tempered.starts.gather(1, spans[:, :1]) + tempered.ends.gather(1, spans[:, 1:])
+        found = iter(zip(asked, spans.tolist(), log_p.exp()[:, 0].tolist(), strict=True))
+        return [[_answer(*next(found))] if e.context.words else [] for e in examples]
 
-    def render(self, example: Question, prediction: TokenSpan | None) -> str:
-        """The answer, as written in the paragraph."""
-        return example.context.span_text(*prediction) if prediction else ""
+    def outputs(self, examples: Sequence[Question]) -> SpanEnds | None:
+        """Where answers start and end; None if all texts are empty."""
+        asked = [e for e in examples if e.context.words]
+        return self.net(*self.model_inputs(asked)) if asked else None
+
+    def answer_batch(self, examples: Sequence[Question]) -> list[list[Answer]]:
+        """The answer to each question, unless its score is below the threshold."""
+        found = super().answer_batch(examples)
+        return [[answer for answer in each if answer.score >= self.threshold] for each in found]
+
+    def is_right(self, example: Question, result: Answer) -> bool:
+        """Whether the answer is exactly one of the annotated ones, by SQuAD's definition."""
+        return best_scores(result.text, (a.text for a in example.answers))[0] == 100
+
+    def errors_of(self, example: Question, found: Sequence[Answer]) -> Iterator[TaskError]:
+        """The answer, unless it is right: another one, of a wrong extent, or none."""
+        said = found[0] if found else None
+        if said is None or not self.is_right(example, said):
+            texts = dict.fromkeys(answer.text for answer in example.answers)
+            kind = MISSED
+            if said is not None:
+                kind = WRONG_EXTENT if best_scores(said.text, texts)[1] else WRONG
+            yield TaskError(
+                kind=kind,
+                gold=" | ".join(texts),
+                predicted="" if said is None else said.text,
+                score=None if said is None else said.score,
+                text=" ".join(example.words),
+            )
+
+    def calibrate(self, examples: Sequence[Question]) -> None:
+        """Choose the temperature, and the threshold by questions about other paragraphs."""
+        super().calibrate(examples)
+        if moved := moved_questions(examples):
+            judged = (self._judge(each)(self.temperature) for each in (examples, moved))
+            self.threshold = best_threshold(*([score for score, _ in each] for each in judged))
+
+    def calibration(self) -> dict[str, float]:
+        """Temperature and threshold."""
+        return {**super().calibration(), "threshold": self.threshold}
+
+    def use_calibration(self, found: Mapping[str, float]) -> None:
+        """Take over temperature and threshold."""
+        super().use_calibration(found)
+        self.threshold = found.get("threshold", 0.0)
 
     def length(self, example: Question) -> int:
         """Words of the paragraph."""
@@ -143,9 +200,50 @@ class SquadTask(LabelledTask[Question, TokenSpan | None, SquadSettings]):
         self, examples: Sequence[Question], predictions: Sequence[TokenSpan | None]
     ) -> dict[str, float]:
         """F1 and exact match by SQuAD's definition."""
-        answers = [self.render(e, p) for e, p in zip(examples, predictions, strict=True)]
+        pairs = zip(examples, predictions, strict=True)
+        answers = [e.context.span_text(*span) if span else "" for e, span in pairs]
         exact_match, f1 = evaluate(examples, answers)
         return {"f1": f1, "exact_match": exact_match}
+
+
+def _answer(question: Question, span: Sequence[int], score: float) -> Answer:
+    first, last = span
+    start, end = question.context.characters(first, last)
+    return Answer(question.context.text[start:end], start, end, score)
+
+
+def windows(context: Context) -> list[Context]:
+    """A text in windows of at most WINDOW words, which overlap by OVERLAP."""
+    starts = range(0, max(len(context.words) - OVERLAP, 1), WINDOW - OVERLAP)
+    return [context.cut(first, first + WINDOW) for first in starts]
+
+
+def moved_questions(questions: Sequence[Question]) -> list[Question]:
+    """Each question about the next paragraph of its article that does not contain its answer."""
+    by_title: dict[str, list[Context]] = {}
+    for question in questions:
+        contexts = by_title.setdefault(question.title, [])
+        if not contexts or contexts[-1] is not question.context:
+            contexts.append(question.context)
+    moved = []
+    for question in questions:
+        texts = [answer.text.lower() for answer in question.answers]
+        others = by_title[question.title]
+        places = [n for n, other in enumerate(others) if other is question.context]
+        place = places[0] if places else 0
+        for other in [*others[place + 1 :], *others[:place]]:
+            if not any(text in other.text.lower() for text in texts):
+                moved.append(replace(question, context=other, answers=()))
+                break
+    return moved
+
+
+def best_threshold(answerable: Sequence[float], unanswerable: Sequence[float]) -> float:
+    """The score at which most answerable questions are answered and most others are not."""
+    scores = np.sort([*answerable, *unanswerable])
+    kept = np.mean(np.array(answerable)[:, None] >= scores, 0)  # (thresholds,)
+    refused = np.mean(np.array(unanswerable)[:, None] < scores, 0)
+    return float(scores[np.argmax(kept + refused)])
 
 
 def evaluate(questions: Sequence[Question], predictions: Sequence[str]) -> tuple[float, float]:

@@ -20,11 +20,13 @@ from typing import TypeAlias
 
 from relmo.errors import DataError
 from relmo.tasks.data_files import sentence_lines, split_cells
-from relmo.tasks.plain_text import Offsets
+from relmo.tasks.plain_text import Places
 
 WORD, FRAME, NUM_FIXED = 3, 7, 8
 """Columns of the word and of the frame, and the number of columns before the roles."""
 NONE = frozenset("-_")
+NO_PREDICATE = -1
+"""Position of the predicate of a sentence without any."""
 _CELL = re.compile(r"(?:\((?P<label>[^()*\s]+))?\*(?P<close>\)?)")
 
 Row: TypeAlias = tuple[int, list[str]]
@@ -38,20 +40,32 @@ class Frame:
     words: tuple[str, ...]
     """The same object in all frames of a sentence."""
     predicate: int
-    """Position of the predicate."""
+    """Position of the predicate; NO_PREDICATE in a sentence without any."""
     tags: tuple[str, ...]
     """B-ARG0, I-ARG0, O …, one per word; the predicate itself is B-V."""
-    places: Offsets = field(default=(), compare=False)
+    places: Places | None = field(default=None, compare=False)
+    predicates: tuple[int, ...] = ()
+    """Positions of all predicates of the sentence, in labelled data."""
+    score: float = 1.0
+    """The probability that there is a predicate at this position."""
 
 
-def read_frames(path: str | Path) -> list[Frame]:
-    """All frames of a file, in order; a sentence without a predicate has none."""
+def read_frames(path: str | Path, *, keeps_all: bool = False) -> list[Frame]:
+    """All frames of a file, in order.
+
+    A sentence without a predicate has none. With `keeps_all` it has one without a predicate, all
+    of its tags O.
+    """
     path = Path(path)
     frames: list[Frame] = []
     for lines in sentence_lines(path, comment="#"):
         rows = [(number, split_cells(line)) for number, line in lines]
         _check_width(rows, path)
-        frames += _frames(rows, path)
+        found = list(_frames(rows, path))
+        if keeps_all and not found:
+            words = tuple(sys.intern(cells[WORD]) for _, cells in rows)
+            found = [Frame(words, NO_PREDICATE, ("O",) * len(words))]
+        frames += found
     return frames
 
 
@@ -72,7 +86,7 @@ def _check_width(rows: list[Row], path: Path) -> None:
 def _frames(rows: list[Row], path: Path) -> Iterator[Frame]:
     """The frames of a sentence."""
     words = tuple(sys.intern(cells[WORD]) for _, cells in rows)
-    predicates = [i for i, (_, cells) in enumerate(rows) if cells[FRAME] not in NONE]
+    predicates = tuple(i for i, (_, cells) in enumerate(rows) if cells[FRAME] not in NONE)
     width = len(rows[0][1])
     extra = width - NUM_FIXED - len(predicates)
     if extra not in (0, 4):
@@ -85,7 +99,7 @@ def _frames(rows: list[Row], path: Path) -> Iterator[Frame]:
         if tags[predicate][2:].removeprefix("C-") != "V":
             what = f"column {column + 1} has no V at its predicate {words[predicate]!r}"
             raise DataError(path, rows[predicate][0], f"{what}; are columns missing or swapped?")
-        yield Frame(words, predicate, tags)
+        yield Frame(words, predicate, tags, predicates=predicates)
 
 
 def _tags(rows: list[Row], column: int, path: Path) -> tuple[str, ...]:

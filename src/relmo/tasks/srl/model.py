@@ -1,6 +1,7 @@
 """Roles of a predicate: token vectors and a mark -> a deep alternating LSTM -> BIO tags.
 
 words (B, T) -> [static; letters; ELMo; mark] (B, T, E) -> 8 layers (B, T, H) -> tags (B, T, K)
+             -> [static; letters; ELMo] (B, T, E) -> a small biLSTM -> is it a predicate? (B, T)
 
 After He et al. (2017), "Deep semantic role labeling: what works and what's next".
 """
@@ -12,12 +13,13 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
+from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
-from relmo.config import Count, Depth, DropoutRate, Settings
+from relmo.config import Count, CountOrZero, Depth, DropoutRate, Settings
 from relmo.kernels.device import to_device
 from relmo.nn.blocks.crf import viterbi
 from relmo.nn.blocks.encoder import (
+    RecurrentEncoder,
     TokenOrder,
     VariationalDropout,
     initialize_recurrent,
@@ -42,6 +44,9 @@ class SrlSettings(Settings):
     """After each layer, the same features at all tokens of a sentence."""
     mark_width: Count = 100
     """Width of the vector that marks the predicate."""
+    finder_width: CountOrZero = 0
+    """Cells per direction of the biLSTM that finds predicates; 0: words are looked up in a list
+    of the training part's predicates instead, as in runs of earlier versions."""
 
 
 class SrlModel(nn.Module):
@@ -61,26 +66,83 @@ class SrlModel(nn.Module):
         steps = torch.zeros(allowed.shape).masked_fill(~allowed, float("-inf"))
         self.register_buffer("steps", steps[:-2, :-2], persistent=False)  # (K, K)
         self.register_buffer("first", steps[-2, :-2], persistent=False)  # (K,)
+        self.finder = PredicateFinder(s, tokens) if s.finder_width else None
 
     def forward(self, batch: TokenBatch, predicates: Tensor) -> Tensor:
         """Scores of the tags, (B, T, K), given the positions (B,) of the predicates."""
+        return self._roles(self.tokens(batch), batch, predicates)
+
+    def _roles(self, x: Tensor, batch: TokenBatch, predicates: Tensor) -> Tensor:
+        """Scores of the tags, (B, T, K), from token vectors (B, T, E)."""
         T = batch.mask.shape[1]
         is_predicate = torch.arange(T, device=predicates.device) == predicates[:, None]  # (B, T)
-        x = torch.cat([self.tokens(batch), self.mark(is_predicate.long())], -1)  # (B, T, E)
-        h = self.encoder(x, batch.lengths)  # (B, T, H)
+        marked = torch.cat([x, self.mark(is_predicate.long())], -1)  # (B, T, E + mark)
+        h = self.encoder(marked, batch.lengths)  # (B, T, H)
         scores: Tensor = self.to_tags(self.tokens.beside(h, batch))  # (B, T, K)
         return scores
 
-    def loss(self, batch: TokenBatch, predicates: Tensor, tags: Tensor) -> Tensor:
-        """Mean -log p of a token's tag, tags (B, T), plus the penalty of the mixes."""
-        scores = self(batch, predicates).float()  # (B, T, K)
-        wanted = tags.masked_fill(~batch.mask, NO_TAG)  # (B, T)
-        found = cross_entropy(scores.flatten(0, 1), wanted.flatten(), ignore_index=NO_TAG)
-        return found + self.tokens.penalty()
+    def find(self, batch: TokenBatch) -> Tensor:
+        """Log odds that a token is a predicate, (B, T); the model must have a finder."""
+        assert self.finder is not None
+        scores: Tensor = self.finder(self.tokens(batch), self.tokens, batch)  # (B, T)
+        return scores
+
+    def loss(
+        self,
+        batch: TokenBatch,
+        predicates: Tensor,
+        tags: Tensor,
+        are_predicates: Tensor | None = None,
+    ) -> Tensor:
+        """Mean -log p of a token's tag, plus the penalty of the mixes and the finder's loss.
+
+        Args:
+            batch: of sentences.
+            predicates: (B,) their positions; a sentence with a negative one has no loss of tags.
+            tags: (B, T).
+            are_predicates: (B, T) all predicates of the sentences, for a model with a finder.
+        """
+        x = self.tokens(batch)  # (B, T, E)
+        scores = self._roles(x, batch, predicates).float()  # (B, T, K)
+        has_tag = batch.mask & (predicates >= 0)[:, None]  # (B, T)
+        wanted = tags.masked_fill(~has_tag, NO_TAG)  # (B, T)
+        num_tokens = batch.mask.sum().clamp(min=1)
+        found = cross_entropy(
+            scores.flatten(0, 1), wanted.flatten(), ignore_index=NO_TAG, reduction="sum"
+        )
+        loss = found / num_tokens + self.tokens.penalty()
+        if self.finder is None or are_predicates is None:
+            return loss
+        odds = self.finder(x, self.tokens, batch).float()  # (B, T)
+        missed = binary_cross_entropy_with_logits(
+            odds, are_predicates.float(), batch.mask.float(), reduction="sum"
+        )
+        return loss + missed / num_tokens
 
     def decode(self, batch: TokenBatch, predicates: Tensor) -> list[list[int]]:
         """The best tags of each sentence that BIO allows."""
         return viterbi(self(batch, predicates), batch.mask, self.steps, self.first)
+
+
+class PredicateFinder(nn.Module):
+    """Finds the predicates of a sentence: log odds for each token, from the vectors of all.
+
+    It does not change the vectors it reads: those are trained for the roles alone.
+    """
+
+    def __init__(self, settings: SrlSettings, tokens: TokenInput) -> None:
+        super().__init__()
+        s = settings
+        self.encoder = RecurrentEncoder(tokens.width, s.finder_width, dropout=s.dropout)
+        self.to_odds = nn.Linear(self.encoder.width + tokens.extra_width, 1)
+
+    def forward(self, x: Tensor, tokens: TokenInput, batch: TokenBatch) -> Tensor:
+        """Log odds, (B, T), of a batch whose token vectors are x, (B, T, E)."""
+        h = self.encoder(x.detach(), batch.lengths)  # (B, T, 2H)
+        with torch.no_grad():
+            elmo = tokens.beside(h[..., :0], batch)  # (B, T, ·), what stands beside h
+        odds: Tensor = self.to_odds(torch.cat([h, elmo], -1)).squeeze(-1)  # (B, T)
+        return odds
 
 
 class AlternatingLstm(nn.Module):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from relmo.errors import ConfigError, DataError
@@ -48,8 +48,6 @@ class LabelledText:
 
     words: tuple[str, ...]
     label: str
-    line: int = field(default=0, compare=False)
-    """Of plain text, or the row of a table; 0 if unknown."""
 
 
 def windows(words: tuple[str, ...], limit: int = WINDOW) -> list[tuple[str, ...]]:

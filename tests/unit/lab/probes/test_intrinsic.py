@@ -7,7 +7,7 @@ from relmo.errors import ConfigError, TextError
 from relmo.lab.probes.intrinsic import explained_variance, mean_cosine, measure_layers, rows_by_word
 from relmo.lab.probes.run import run_probe, score_table
 from relmo.runtime.pooling import normalize
-from relmo.train.run import read_record
+from relmo.training.run import read_record
 
 
 def test_vectors_have_length_one_and_zeros_stay():

@@ -6,7 +6,7 @@ import pytest
 
 from relmo.errors import ConfigError, WeightError
 from relmo.lab.probes.run import PROBES, run_probe
-from relmo.train.run import read_record
+from relmo.training.run import read_record
 from tests.support.toy_probes import WRITERS
 
 each_probe = pytest.mark.parametrize("name", PROBES)

@@ -10,6 +10,7 @@ import pytest
 from relmo.errors import ConfigError, WeightError
 from relmo.lab.reports import page as blocks
 from relmo.lab.reports.groups import Records
+from relmo.lab.reports.render import Html, Markdown
 from relmo.lab.reports.report import make_report, sections_of, write_report
 from tests.support.sections import missing
 from tests.support.toy_runs import BASE, STUDY, Runs, collect, fill
@@ -126,6 +127,18 @@ def test_markdown_has_the_same_numbers_and_its_pictures(made):
     for line in text.splitlines():
         if line.startswith("|"):
             assert line.endswith("|")
+
+
+def test_a_command_that_a_remark_names_is_shown_as_code(runs, tmp_path):
+    runs.other("lm", "lm", {"mean": 30.0})
+    files = files_of(runs.folder, tmp_path / "out")
+    assert "(<code>relmo neighbors</code>)" in files["index.html"]
+    assert "(`relmo neighbors`)" in files["report.md"]
+    assert "`" not in files["index.html"]
+    odd = blocks.Missing("No `a<b` of *x* & `")
+    (html,), (markdown,) = (kind(str).blocks([odd]) for kind in (Html, Markdown))
+    assert "<li>No <code>a&lt;b</code> of *x* &amp; `</li>" in html
+    assert markdown == r"- Missing: No `a<b` of \*x\* & \`"
 
 
 def test_odd_text_is_escaped(runs, tmp_path):

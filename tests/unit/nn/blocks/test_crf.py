@@ -1,12 +1,13 @@
 """The CRF against every sequence, one by one."""
 
+import math
 from itertools import pairwise, product
 
 import pytest
 import torch
 
 from relmo.errors import ConfigError
-from relmo.nn.blocks.crf import Crf, viterbi
+from relmo.nn.blocks.crf import Crf, make_lattice, viterbi
 from relmo.tasks.chunk_tags import transitions_allowed
 
 BIOES = ["O", "B-x", "I-x", "E-x", "S-x"]
@@ -245,3 +246,54 @@ def test_on_a_gpu_autocast_leaves_the_sums_in_float32():
     assert losses.dtype == torch.float32
     exact = crf.double().loss(scores.bfloat16().double(), tags, mask)
     torch.testing.assert_close(losses.double(), exact, atol=0, rtol=1e-5)
+
+
+# ── probabilities ───────────────────────────────────────────────────────────────────────────
+
+
+def sequences_of(scores, length, steps):
+    """(tags, weight) of every sequence of a sentence, by its definition."""
+    transitions, start, end = steps
+    found = {}
+    for tags in product(range(scores.shape[1]), repeat=length):
+        score = start[tags[0]] + end[tags[-1]] + sum(scores[t, k] for t, k in enumerate(tags))
+        score += sum(transitions[a, b] for a, b in pairwise(tags))
+        found[tags] = math.exp(score)
+    total = sum(found.values())
+    return {tags: weight / total for tags, weight in found.items()}
+
+
+@pytest.mark.parametrize("temperature", [1.0, 2.5])
+def test_a_lattice_has_the_probabilities_of_all_sequences(temperature):
+    torch.manual_seed(0)
+    scores, mask = torch.randn(2, 4, 3), torch.tensor([[True] * 4, [True, True, False, False]])
+    steps = torch.randn(3, 3), torch.randn(3), torch.randn(3)
+    steps[0][0, 1] = float("-inf")  # a forbidden transition
+    scores[1, 2:] = float("nan")  # padding
+    found = make_lattice(scores, mask, *steps, temperature=temperature)
+    tempered = [each.double() / temperature for each in steps]
+    for row, length in enumerate((4, 2)):
+        all_of = sequences_of(scores[row].double() / temperature, length, tempered)
+        shares = found.tag_probabilities(row)
+        for t, k in product(range(length), range(3)):
+            wanted = sum(p for tags, p in all_of.items() if tags[t] == k)
+            assert shares[t, k] == pytest.approx(wanted, abs=1e-9)
+        for first, last in ((0, 0), (0, 1), (1, 1), (1, length - 1)):
+            for tags in product(range(3), repeat=last - first + 1):
+                inside = {s: p for s, p in all_of.items() if s[first : last + 1] == tags}
+                span = found.span_probability(row, first, tags)
+                assert span == pytest.approx(sum(inside.values()), abs=1e-9)
+                alone = found.span_probability(row, first, tags, barred=2)
+                onward = sum(p for s, p in inside.items() if s[last + 1 : last + 2] == (2,))
+                assert alone == pytest.approx(sum(inside.values()) - onward, abs=1e-9)
+
+
+def test_a_crf_s_lattice_prefers_what_it_decodes():
+    torch.manual_seed(1)
+    crf = Crf(3)
+    scores, mask = 3 * torch.randn(1, 5, 3), torch.ones(1, 5, dtype=torch.bool)
+    (best,) = crf.decode(scores, mask)
+    lattice = crf.lattice(scores, mask)
+    chances = {t: lattice.span_probability(0, 0, t) for t in product(range(3), repeat=5)}
+    assert max(chances, key=chances.get) == tuple(best)
+    assert sum(chances.values()) == pytest.approx(1)

@@ -6,11 +6,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from relmo.errors import TextWarning
 from relmo.tasks.coref.data import CorefDocument
 from relmo.tasks.coref.metrics import mean_f1
 from relmo.tasks.coref.task import CorefTask, group_grid, out_of_reach
 from relmo.tasks.run import load_task, load_task_recipe, train_task
-from relmo.train.run import read_record
+from relmo.training.run import read_record
 from tests.support.toy_documents import write_documents
 
 SMALL = (
@@ -116,10 +117,16 @@ def test_the_grid_holds_each_mention_once_and_leaves_out_those_out_of_reach():
     assert out_of_reach(document, 3) == 1
 
 
-def test_mentions_within_mentions_close_as_they_open(data, tmp_path):
+def test_a_long_text_is_read_in_parts_and_that_is_told(data, tmp_path, monkeypatch):
     recipe = load_task_recipe("coref", None, [*SMALL, "training.epochs=0.1"])
     train_task("coref", recipe, data, tmp_path / "run", device="cpu")
     task = load_task(tmp_path / "run", device="cpu")
-    words = ("the", "cat", "of", "Mira", "and", "Mira")
-    shown = task.render(CorefDocument("", 0, (words,)), (((0, 3), (5, 5)), ((0, 1), (3, 3))))
-    assert shown == "[1 [2 the cat] of [2 Mira]] and [1 Mira]"
+    text = "Mira sang. She left. Sol came."
+    (whole,) = task.read_input(text)
+    monkeypatch.setattr("relmo.tasks.coref.task.MAX_WORDS", 6)
+    with pytest.warns(TextWarning, match="a text of more than 6 words is read in 2 parts"):
+        parts = task.read_input(text)
+    assert [len(part.sentences) for part in parts] == [2, 1]
+    assert parts[0].words + parts[1].words == whole.words
+    assert parts[1].places.span(0, 0) == ("Sol", 21, 24)
+    assert task.read_input(" ") == []

@@ -14,7 +14,7 @@ from relmo.tasks.lm import fit
 from relmo.tasks.lm.fit import distinct_words, estimate, fit_recipe, num_weights, target_sizes
 from relmo.tasks.lm.settings import Sizes, load_recipe
 from relmo.tasks.lm.task import LmTask
-from relmo.train.distributed import World
+from relmo.training.distributed import World
 from tests.support.toy_lm import Corpus, Grammar, toy_recipe
 
 GB = 10**9
@@ -164,8 +164,8 @@ from relmo.tasks.lm.fit import fit_recipe
 from relmo.tasks.lm.settings import load_recipe
 from relmo.tasks.lm.task import HELD_OUT_TOKENS, LmTask
 from relmo.tasks.lm.token_cache import TokenCache
-from relmo.train.distributed import World
-from relmo.train.optim import make_optimizer
+from relmo.training.distributed import World
+from relmo.training.optim import make_optimizer
 
 HELD_OUT_TOKENS["cpu"] = 2000
 def resident(name):

@@ -12,8 +12,8 @@ import torch
 from relmo import Elmo
 from relmo.errors import ConfigError
 from relmo.tasks.lm.task import LmTask
-from relmo.train.optim import make_optimizer, set_rate
-from relmo.train.run import read_record
+from relmo.training.optim import make_optimizer, set_rate
+from relmo.training.run import read_record
 from relmo.weights.find import convert_model, read_model
 from relmo.weights.tensors import START_NAMES
 from tests.support.toy_lm import WORDS, Corpus, Grammar, metrics, toy_recipe

@@ -25,8 +25,8 @@ from safetensors.torch import load_file, save
 import relmo
 from relmo.errors import ConfigError, OutputError
 from relmo.tasks.lm.pretrain import pretrain
-from relmo.train.checkpoint import find_checkpoints
-from relmo.train.trainer import Trainer
+from relmo.training.checkpoint import find_checkpoints
+from relmo.training.trainer import Trainer
 from relmo.weights import safetensors_files
 from relmo.weights.find import read_model
 from tests.support.toy_lm import Corpus, Grammar, metrics, toy_recipe

@@ -7,7 +7,7 @@ import pytest
 
 from relmo.errors import ConfigError
 from relmo.tasks.lm.settings import LmSettings, load_recipe
-from relmo.train.recipe import known_recipes
+from relmo.training.recipe import known_recipes
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from relmo.nn.bilm import read_windows, zero_state
 from relmo.tasks.lm.model import restarted
 from relmo.tasks.lm.task import LmTask
 from relmo.tasks.lm.teacher import Teacher
-from relmo.train.checkpoint import find_checkpoints
+from relmo.training.checkpoint import find_checkpoints
 from relmo.weights.find import read_model
 from relmo.weights.tensors import build_bilm
 from tests.support.toy_lm import WORDS, Corpus, Grammar, metrics, toy_recipe

@@ -8,7 +8,13 @@ import tracemalloc
 import pytest
 
 from relmo.errors import ConfigError, DataError, TextError
-from relmo.tasks.ner.data import TaggedSentence, read_columns, read_conllu, read_tagged_table
+from relmo.tasks.ner.data import (
+    TaggedSentence,
+    read_columns,
+    read_conllu,
+    read_conllu_documents,
+    read_tagged_table,
+)
 from relmo.tasks.ner.task import NerTask, PosTask
 from relmo.tasks.tables import Columns
 
@@ -131,19 +137,38 @@ def test_conllu_gives_words_with_either_tag(write):
     ]
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("# only a comment\n", "line 1: the file contains no sentences"),
-        ("# c\n1\tw\n", "line 2: 2 columns separated by tabs, expected the 10 of CoNLL-U"),
-        (conllu_line("x"), "line 1: 'x' is not a word number"),
-        (conllu_line(1, ""), "line 1: the word is empty"),
-        (conllu_line(1, upos="_"), "line 1: the word has no UPOS"),
-    ],
-)
-def test_a_bad_row_of_conllu_is_named(text, message, write):
+def test_the_words_of_conllu_need_no_tags(write):
+    sentences = [
+        "# newdoc\n" + conllu_line("1-2", "aux"),
+        conllu_line(1, "à", "_", "_"),
+        conllu_line(2, "les", "", "_") + "\n",
+        conllu_line(1, "_", "_", "_") + "\n",
+        "# newdoc\n" + conllu_line(1, "#", "SYM"),
+    ]
+    path = write("\n".join(sentences))
+    assert read_conllu_documents(path) == [[("à", "les"), ("_",)], [("#",)]]
+    with pytest.raises(DataError, match="line 3: the word has no UPOS"):
+        read_conllu(path)
+
+
+BAD_CONLLU = [
+    ("# only a comment\n", "line 1: the file contains no sentences"),
+    ("# c\n1\tw\n", "line 2: 2 columns separated by tabs, expected the 10 of CoNLL-U"),
+    (conllu_line("x"), "line 1: 'x' is not a word number"),
+    (conllu_line(1, ""), "line 1: the word is empty"),
+]
+
+
+@pytest.mark.parametrize("read", [read_conllu, read_conllu_documents])
+@pytest.mark.parametrize(("text", "message"), BAD_CONLLU)
+def test_a_bad_row_of_conllu_is_named(read, text, message, write):
     with pytest.raises(DataError, match=rf"data\.txt, {message}"):
-        read_conllu(write(text))
+        read(write(text))
+
+
+def test_a_word_without_the_tag_that_is_read_is_named(write):
+    with pytest.raises(DataError, match=r"data\.txt, line 1: the word has no UPOS"):
+        read_conllu(write(conllu_line(1, upos="_")))
 
 
 def test_conllu_has_two_columns_of_tags(write):

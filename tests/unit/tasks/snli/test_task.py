@@ -1,6 +1,5 @@
 """Entailment: what is read, what is learned, what does not change a prediction."""
 
-import json
 from itertools import pairwise
 
 import pytest
@@ -156,22 +155,11 @@ def test_a_part_without_any_label_of_the_training_part_is_named(tmp_path):
 
 
 def test_plain_text_is_split_and_answered(task):
-    examples = list(task.read_text(["The fox sleeps.\tIt's here.", "", "a\tb"]))
-    assert examples[0] == make_pair("The fox sleeps .", "It 's here .")
-    assert task.render(examples[0], "neutral") == "neutral\tThe fox sleeps .\tIt 's here ."
-    assert json.loads(json.dumps(task.describe(examples[1], "neutral"))) == {
-        "premise": ["a"],
-        "hypothesis": ["b"],
-        "label": "neutral",
-    }
-
-
-def test_a_line_that_is_no_pair_is_named(task):
-    for line in ("no tab", "a\t", "\tb", "a\t \t"):
-        with pytest.raises(
-            TextError, match="line 2: expected a premise, a tab and a hypothesis, got '"
-        ):
-            list(task.read_text(["a\tb", line]))
+    (example,) = task.read_input("The fox sleeps.", "It's here.")
+    assert example == make_pair("The fox sleeps .", "It 's here .")
+    assert task.read_input("a", " ") == task.read_input("", "b") == []
+    ((label,),) = task.answer([example])
+    assert label.label == task.predict([example])[0]
 
 
 # ── settings ────────────────────────────────────────────────────────────────────────────────

@@ -3,7 +3,7 @@
 import pytest
 
 from relmo.errors import DataError, TextError
-from relmo.tasks.srl.data import Frame, read_frames
+from relmo.tasks.srl.data import NO_PREDICATE, Frame, read_frames
 
 COMMENT = "# sent_id = 1"
 
@@ -41,8 +41,8 @@ def test_each_predicate_has_a_frame_of_bio_tags(write):
     frames = read_frames(write(sang()))
     words = ("She", "sang", "and", "made", "up", "a", "🎵")
     assert frames == [
-        Frame(words, 1, ("B-ARG0", "B-V", "O", "O", "O", "O", "O")),
-        Frame(words, 3, ("B-ARG0", "O", "O", "B-V", "I-V", "B-ARG1", "I-ARG1")),
+        Frame(words, 1, ("B-ARG0", "B-V", "O", "O", "O", "O", "O"), predicates=(1, 3)),
+        Frame(words, 3, ("B-ARG0", "O", "O", "B-V", "I-V", "B-ARG1", "I-ARG1"), predicates=(1, 3)),
     ]
     assert frames[0].words is frames[1].words
 
@@ -62,9 +62,13 @@ def test_a_no_break_space_does_not_part_cells(write):
     assert frames[0].words == ("ha\u00a0ha",)
 
 
-def test_a_sentence_without_a_predicate_has_no_frame(write):
+def test_a_sentence_without_a_predicate_has_no_frame_unless_all_are_kept(write):
     rows = [COMMENT, row("Oh"), row("!"), "", "", COMMENT, row("go", "go.01", "(V*)"), ""]
-    assert read_frames(write(*rows)) == [Frame(("go",), 0, ("B-V",))]
+    go = Frame(("go",), 0, ("B-V",), predicates=(0,))
+    assert read_frames(write(*rows)) == [go]
+    bare = Frame(("Oh", "!"), NO_PREDICATE, ("O", "O"))
+    assert read_frames(write(*rows), keeps_all=True) == [bare, go]
+    assert bare.predicates == ()
 
 
 def test_an_empty_file_has_no_frames(write):

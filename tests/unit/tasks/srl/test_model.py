@@ -133,13 +133,61 @@ def test_the_loss_is_the_mean_over_tokens_and_does_not_see_padding():
     torch.testing.assert_close(model.loss(batch, predicates, tags), wanted)
 
 
+def test_a_sentence_without_a_predicate_has_no_mark_and_no_loss_of_roles():
+    inputs, model = make()
+    batch, tags = inputs([LONG, SHORT]), torch.zeros(2, len(LONG), dtype=torch.long)
+    logs = model(batch, torch.tensor([0, -1])).log_softmax(-1)[..., 0]
+    wanted = -logs[0].sum() / (len(LONG) + len(SHORT))
+    torch.testing.assert_close(model.loss(batch, torch.tensor([0, -1]), tags), wanted)
+    assert model.loss(batch, torch.tensor([-1, -1]), tags) == 0
+
+
+# ── the finder ──────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_model_has_no_finder_unless_asked():
+    assert SrlSettings().finder_width == 0
+    assert make()[1].finder is None
+    assert not any("finder" in name for name in make()[1].state_dict())
+
+
+def test_the_finders_loss_is_the_mean_over_tokens_added_to_that_of_roles(tiny):
+    inputs, model = make(tiny, finder_width=5)
+    batch, predicates = inputs([LONG, SHORT]), torch.tensor([0, -1])
+    tags = torch.zeros(batch.mask.shape, dtype=torch.long)
+    are = torch.zeros(batch.mask.shape, dtype=torch.bool)
+    are[0, [0, 5]] = True
+    p = model.find(batch).sigmoid()  # (B, T)
+    missed = -torch.where(are, p, 1 - p).log()[batch.mask].mean()
+    roles = model.loss(batch, predicates, tags)
+    torch.testing.assert_close(model.loss(batch, predicates, tags, are), roles + missed)
+
+
+@pytest.mark.parametrize("place", ["input", "output", "both"])
+def test_the_finder_trains_nothing_but_itself(tiny, place):
+    inputs, model = make(tiny, place, finder_width=5)
+    model.find(inputs([LONG, SHORT])).sum().backward()
+    trained = {name for name, p in model.named_parameters() if p.grad is not None}
+    assert trained == {f"finder.{name}" for name, _ in model.finder.named_parameters()}
+
+
+@pytest.mark.parametrize("place", ["input", "output", "both"])
+def test_padding_and_neighbours_do_not_change_what_is_found(tiny, place):
+    inputs, model = make(tiny, place, finder_width=5)
+    alone, together = model.find(inputs([SHORT])), model.find(inputs([LONG, SHORT]))
+    torch.testing.assert_close(together[1:, : len(SHORT)], alone, atol=2e-5, rtol=0)
+
+
+# ── precision and places ────────────────────────────────────────────────────────────────────────
+
+
 def test_losses_are_float32_under_bfloat16(tiny):
-    inputs, model = make(tiny)
+    inputs, model = make(tiny, finder_width=5)
     batch, predicates = inputs([LONG, SHORT]), torch.tensor([0, 2])
     tags = torch.zeros(batch.mask.shape, dtype=torch.long)
-    plain = model.loss(batch, predicates, tags)
+    plain = model.loss(batch, predicates, tags, tags.bool())
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        loss = model.loss(batch, predicates, tags)
+        loss = model.loss(batch, predicates, tags, tags.bool())
         assert len(model.decode(batch, predicates)) == 2
     assert loss.dtype == torch.float32
     torch.testing.assert_close(loss, plain, atol=0.03, rtol=0)

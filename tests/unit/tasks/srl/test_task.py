@@ -4,24 +4,32 @@ import random
 
 import pytest
 
+from relmo.errors import TextError
 from relmo.tasks.metrics import MatchCounts
-from relmo.tasks.run import load_task, load_task_recipe, train_task
-from relmo.tasks.srl.data import Frame
+from relmo.tasks.predictor import load
+from relmo.tasks.registry import read_parts
+from relmo.tasks.run import TaskCard, load_task, load_task_recipe, train_task
+from relmo.tasks.sources import split_examples
+from relmo.tasks.srl.data import NO_PREDICATE, Frame, read_frames
 from relmo.tasks.srl.task import SrlTask, arguments, evaluate
+from relmo.training.run import read_record
 from tests.support.toy_documents import write_frames
 
 SMALL = (
     "model.cell_width=32", "model.num_layers=3", "model.mark_width=8", "batch.size=16",
     "training.epochs=10", "training.patience=0", "training.log_every=5", "input.elmo_dropout=0.1",
-    "optimizer.learning_rate=0.01", "model.dropout=0.1",
+    "optimizer.learning_rate=0.01", "model.dropout=0.1", "model.finder_width=16",
 )  # fmt: skip
+BAKED = tuple(f"{a}{b}ked" for a in "bcdfgh" for b in "aeiou")
+"""Predicates: too many for a finder to learn each by heart."""
+MEASURES = "precision", "recall", "f1"
 
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
     folder = tmp_path_factory.mktemp("srl")
     for seed, (part, size) in enumerate({"train": 120, "dev": 30, "test": 30}.items()):
-        write_frames(folder / f"toy.{part}.conll", size, random.Random(seed))
+        write_frames(folder / f"toy.{part}.conll", size, random.Random(seed), BAKED)
     return folder
 
 
@@ -59,6 +67,146 @@ def test_scores_name_precision_recall_and_whole_frames(data, tmp_path):
     recipe = load_task_recipe("srl", None, [*SMALL, "training.epochs=0.2"])
     found = train_task("srl", recipe, data, tmp_path / "run", device="cpu")
     assert {"dev_f1", "dev_precision", "dev_recall", "dev_perfect"} <= found.keys()
+
+
+# ── predicates that the model finds ─────────────────────────────────────────────────────────────
+
+
+@pytest.fixture(scope="module")
+def folder(data, tiny, tmp_path_factory):
+    """A trained model with a finder."""
+    folder = tmp_path_factory.mktemp("found") / "run"
+    recipe = load_task_recipe("srl", None, [*SMALL, "training.epochs=6"])
+    train_task("srl", recipe, data, folder, elmo=tiny, device="cpu")
+    return folder
+
+
+@pytest.fixture
+def task(folder, tiny):
+    return load_task(folder, elmo=tiny, device="cpu")
+
+
+def test_the_finder_learns_predicates_and_scores_say_so(folder):
+    scores = read_record(folder / "run.json")["results"]
+    for part in ("dev", "test"):
+        assert scores[f"{part}_predicate_f1"] > 95
+        assert scores[f"{part}_found_f1"] > 90
+    names = {f"dev_{kind}_{each}" for kind in ("predicate", "found") for each in MEASURES}
+    assert names <= scores.keys()
+
+
+def test_a_verb_that_was_never_trained_on_is_found(task):
+    (found,) = task.read_inputs([("dog liked the cat and boy worked the bird today",)])
+    assert [frame.words[frame.predicate] for frame in found] == ["liked", "worked"]
+    assert not task.predicates & {"liked", "worked"}
+
+
+def test_the_probability_of_a_predicate_is_its_score(folder, tiny):
+    predictor = load(folder, elmo=tiny, device="cpu")
+    (frame,) = predictor("dog baked the cat")
+    assert frame.predicate.text == "baked"
+    assert 0.5 <= frame.predicate.score <= 1
+    ((example,),) = predictor.task.read_inputs([("dog baked the cat",)])
+    assert frame.predicate.score == example.score
+    predictor.task.finder_temperature *= 10
+    (doubted,) = predictor("dog baked the cat")
+    assert 0.5 <= doubted.predicate.score < frame.predicate.score
+
+
+def test_texts_are_read_together_and_each_as_if_alone(task, monkeypatch):
+    texts = [("dog baked the cat. Girl hiked it",), ("",), ("the dog",), ("boy liked the élan",)]
+    read = []
+    monkeypatch.setattr(task, "inputs", spy(task.inputs, read))
+    together = task.read_inputs(texts * 5)
+    assert len(read) == 2  # batches of 16 for 20 sentences
+    for (text,), found in zip(texts * 5, together, strict=True):
+        alone = task.read_input(text)
+        assert [(f.words, f.predicate) for f in alone] == [(f.words, f.predicate) for f in found]
+        scores = [f.score for f in alone]
+        assert scores == pytest.approx([f.score for f in found], abs=1e-5)
+
+
+def spy(inputs, read):
+    def call(sentences):
+        read.append(len(sentences))
+        return inputs(sentences)
+
+    return call
+
+
+def test_the_finders_temperature_is_kept_with_the_run(folder, task):
+    kept = TaskCard.read(folder).calibration
+    assert kept.keys() == {"temperature", "finder_temperature"}
+    assert task.finder_temperature == kept["finder_temperature"] > 0
+    assert task.calibration() == kept
+
+
+def test_a_finder_that_is_too_sure_of_itself_gets_a_high_temperature(task, monkeypatch, data):
+    frames = SrlTask.read(data / "toy.dev.conll", "dev")
+    # sure of all words, a fifth of which are predicates
+    monkeypatch.setattr(task, "_log_odds", lambda sentences: [[8.0] * len(s) for s in sentences])
+    task.calibrate(frames)
+    assert task.finder_temperature > 15
+    monkeypatch.setattr(task, "_log_odds", lambda sentences: [[-8.0] * len(s) for s in sentences])
+    task.calibrate(frames)  # nothing found, nothing learned
+    assert task.finder_temperature > 15
+
+
+def test_arguments_of_found_predicates_count_by_hand(task, monkeypatch):
+    words = ("we", "saw", "her", "go")
+    saw = Frame(words, 1, ("B-A0", "B-V", "B-A1", "I-A1"), predicates=(1, 3))
+    go = Frame(words, 3, ("O", "O", "B-A0", "B-V"), predicates=(1, 3))
+    # saw is found, go is missed, `her` is none
+    monkeypatch.setattr(task, "find", lambda sentences: [[(1, 0.9), (2, 0.6)] for _ in sentences])
+    monkeypatch.setattr(task, "predict", lambda examples, show: [("B-A0", "O", "B-V", "O")])
+    found = task.extra_scores([saw, go], [saw.tags, go.tags])
+    assert found["predicate_precision"] == found["predicate_recall"] == 50
+    assert found["found_precision"] == pytest.approx(200 / 3)  # A0, A1 of saw; A0 of her
+    assert found["found_recall"] == pytest.approx(200 / 3)
+    assert task.extra_scores([], []).keys() == found.keys()
+
+
+def test_equal_sentences_are_scored_apart(task):
+    words = ["dog", "baked", "the", "cat"]
+    twice = [Frame(tuple(words), 1, ("O",) * 4) for _ in range(2)]
+    assert task.score_on(twice)["predicate_recall"] == 100
+
+
+def test_sentences_without_a_predicate_are_trained_on_by_a_finder_alone(data, task):
+    train = SrlTask.read(data / "toy.train.conll", "train")
+    assert len(train) == 240 + 30
+    assert len(SrlTask.read(data / "toy.train.conll", "test")) == 240
+    assert len(task.prepare(train)) == 270
+    task.net.finder = None
+    assert len(task.prepare(train)) == 240
+    assert len(task.targets(train[:3])) == 1
+    assert task.extra_scores(train, []) == {}
+
+
+def test_of_one_file_they_go_to_the_training_part_and_do_not_change_the_split(data):
+    path = data / "toy.train.conll"
+    parts = read_parts("srl", path)
+    plain = split_examples(SrlTask, read_frames(path), seed=0)
+    assert (parts["dev"], parts["test"]) == (plain["dev"], plain["test"])
+    assert [f for f in parts["train"] if f.predicate != NO_PREDICATE] == plain["train"]
+    assert len(parts["train"]) == len(plain["train"]) + 30
+
+
+def test_data_without_any_predicate_are_refused():
+    with pytest.raises(TextError, match="none of the 1 sentences to train on has a predicate"):
+        SrlTask.check_training([Frame(("oh",), NO_PREDICATE, ("O",))])
+
+
+def test_a_run_of_an_earlier_version_is_loaded_and_looks_predicates_up(data, tmp_path):
+    recipe = load_task_recipe("srl", None, [*SMALL, "training.steps=2", "model.finder_width=0"])
+    scores = train_task("srl", recipe, data, tmp_path, device="cpu")
+    assert not any("predicate" in name or "found" in name for name in scores)
+    card = TaskCard.read(tmp_path)
+    assert card.calibration.keys() == {"temperature"}
+    del card.recipe["model"]["finder_width"]
+    card.write(tmp_path)
+    (found,) = load_task(tmp_path, device="cpu").read_inputs([("dog chased a cat. Boy Baked it",)])
+    assert [(f.words[f.predicate], f.score) for f in found] == [("Baked", 1.0)]
 
 
 # ── argument F1 of CoNLL-2005, counted by hand ──────────────────────────────────────────────────

@@ -215,13 +215,13 @@ def test_sides_are_scored_where_the_labels_are_those_of_trees(tmp_path):
 
 
 def test_plain_text_is_split_and_answered(task):
-    examples = list(task.read_text(["It's not great.", "", " \t", "great"]))
-    assert [e.words for e in examples] == [("It", "'s", "not", "great", "."), ("great",)]
-    assert task.render(examples[0], "0") == "0\tIt 's not great ."
-    assert json.loads(json.dumps(task.describe(examples[1], "4"))) == {
-        "words": ["great"],
-        "label": "4",
-    }
+    (example,) = task.read_input("It's not great.")
+    assert example.words == ("It", "'s", "not", "great", ".")
+    assert task.read_input(" \t") == []
+    ((label,),) = task.answer([example])
+    assert label.label == task.predict([example])[0] == next(iter(label.scores))
+    assert label.score == max(label.scores.values())
+    assert sum(label.scores.values()) == pytest.approx(1)
 
 
 # ── scores ──────────────────────────────────────────────────────────────────────────────────

@@ -21,21 +21,23 @@ from torch import Tensor, nn
 from relmo.config import Count, CountOrZero, NonNegative, Positive, Settings, shown
 from relmo.errors import ConfigError, Interrupted, RelmoError
 from relmo.files import explain, make_folder
-from relmo.progress import Work, working
-from relmo.train.checkpoint import (
+from relmo.progress import Work, readable, working
+from relmo.training.checkpoint import (
     Best,
     CheckpointWriter,
     Progress,
     load_checkpoint,
     take_snapshot,
 )
-from relmo.train.distributed import World
-from relmo.train.optim import OptimSettings, make_optimizer, set_rate, trained_parameters
-from relmo.train.run import Run, TensorBoard
-from relmo.train.stopping import StopRequest
+from relmo.training.distributed import World
+from relmo.training.optim import OptimSettings, make_optimizer, set_rate, trained_parameters
+from relmo.training.run import Run, TensorBoard
+from relmo.training.stopping import StopRequest
 
 AGREE_EVERY = 10
 """Steps after which several processes agree whether to save a checkpoint or to stop."""
+SHOW_EVERY = 1.0
+"""Seconds between losses shown; each makes a GPU wait."""
 GO_ON, SAVE, STOP = range(3)
 
 
@@ -141,6 +143,7 @@ class Trainer:
         self._before = 0.0  # seconds of earlier processes of this run
         self._writer = CheckpointWriter(run.checkpoints)
         self._work = Work("training steps")
+        self._shown_at = 0.0  # when the last loss was shown
         self._stop = StopRequest(self._say_stopping)
 
     def fit(self, resume: bool = False) -> dict[str, float]:
@@ -152,8 +155,10 @@ class Trainer:
         self._begin(resume)
         is_main = self.world.is_main
         try:
-            total, done = self.total_steps, self.step
-            with working("training steps", total, done, show=is_main) as self._work, self._stop:
+            total, done, first = self.total_steps, self.step, self._progress()
+            shown = working("training steps", total, done, show=is_main, first=first)
+            with shown as self._work, self._stop:
+                self._work.may_end_early = self.settings.patience > 0
                 return self._fit()
         finally:
             self._writer.close()
@@ -246,6 +251,8 @@ class Trainer:
             work.share = self.seconds / (60 * (s.minutes or 1))
         if self.step % s.log_every == 0:
             self._log(self.world.mean(loss).item())
+        if time.monotonic() - self._shown_at >= SHOW_EVERY:
+            self._show(loss.item())
         every = s.evaluate_every
         if not every and self.task.score is not None:
             every = max(1, self.task.steps_per_epoch // s.accumulate)
@@ -280,12 +287,12 @@ class Trainer:
             self._save()
         self._writer.wait()
         self.world.wait()  # whoever leaves first may have the others ended
-        step, where = f"step {self.step:,}", self.run.checkpoints
-        text = f"interrupted at {step}; everything up to {step} is saved in {where}"
+        text = f"interrupted at step {self.step:,}; {self.run.what_is_safe()}"
         raise Interrupted(text, can_resume=True, cause=self._stop.signal)
 
     def _say_stopping(self) -> None:
         self._work.detail = "stopping: a checkpoint is written after this step"
+        self._work.is_stopping = True
 
     def _is_out_of_patience(self) -> bool:
         return 0 < self.settings.patience <= self.best.waited
@@ -293,19 +300,28 @@ class Trainer:
     def _log(self, loss: float) -> None:
         if not math.isfinite(loss):
             raise self._diverged(f"the loss is {loss}")
-        if self._stop.signal is None:
-            self._work.detail = f"loss {loss:.3g}"
         steps, seconds = self.step - self._logged[0], self.seconds - self._logged[1]
         self._logged, progress = (self.step, self.seconds), self._progress()
+        bound = {"may_end_early": True} if self.settings.patience else {}
         self._write(
             {
                 "loss": loss,
                 "rate": self.optimizer.param_groups[0]["lr"],
                 "steps_per_second": steps / max(seconds, 1e-9),
                 "seconds_left": (1 - progress) / max(progress, 1e-9) * self.seconds,
+                **bound,
                 **self.task.measures(),
             }
         )
+
+    def _show(self, loss: float) -> None:
+        """Show the loss and the best score so far beside the number of steps."""
+        self._shown_at, name = time.monotonic(), self.task.score
+        if self._stop.signal is None:
+            self._work.detail = f"loss {loss:.3g}"
+            if name is not None and name in self.best.scores:
+                best = f"best {readable(name)} so far {self.best.scores[name]:.4g}"
+                self._work.detail += f", {best}"
 
     def _evaluate(self) -> dict[str, float]:
         """Compute scores on the main process and, if they are the best so far, save the weights.

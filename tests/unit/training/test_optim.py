@@ -9,7 +9,7 @@ from torch import nn
 from relmo.config import LstmConfig
 from relmo.errors import ConfigError
 from relmo.nn.bilm import LstmLayer
-from relmo.train.optim import (
+from relmo.training.optim import (
     STEP_SIZE,
     Muon,
     OptimSettings,

@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 from relmo.errors import OutputError, WeightError
-from relmo.train import checkpoint
-from relmo.train.checkpoint import (
+from relmo.training import checkpoint
+from relmo.training.checkpoint import (
     CheckpointWriter,
     Progress,
     find_checkpoints,
@@ -19,7 +19,7 @@ from relmo.train.checkpoint import (
     save_checkpoint,
     take_snapshot,
 )
-from relmo.train.optim import OptimSettings, make_optimizer
+from relmo.training.optim import OptimSettings, make_optimizer
 
 
 def trained(steps=3, width=4, optimizer="adamw"):

@@ -15,16 +15,16 @@ from safetensors import SafetensorError
 from torch import nn
 
 from relmo.errors import ConfigError, Interrupted, OutputError, WeightError
-from relmo.train import run as module
-from relmo.train.checkpoint import Best
-from relmo.train.distributed import World
-from relmo.train.optim import OptimSettings
-from relmo.train.run import Run, TensorBoard, check_record, read_record, write_record
-from relmo.train.trainer import Trainer, TrainSettings
+from relmo.training import run as module
+from relmo.training.checkpoint import Best
+from relmo.training.distributed import World
+from relmo.training.optim import OptimSettings
+from relmo.training.run import Run, TensorBoard, check_record, read_record, write_record
+from relmo.training.trainer import Trainer, TrainSettings
 from relmo.weights import safetensors_files
 from relmo.weights.safetensors_files import write_tensors
 from tests.support.leftovers import leftover
-from tests.unit.train.test_trainer import Line
+from tests.unit.training.test_trainer import Line
 
 NAME = "best.safetensors"
 

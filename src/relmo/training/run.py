@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
+import shlex
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
@@ -41,10 +42,10 @@ from relmo.files import (
     tidy,
     write_json,
 )
-from relmo.train.checkpoint import Best, check_weights, find_checkpoints, last_step, load_weights
-from relmo.train.distributed import World
-from relmo.weights.safetensors_files import tensor_shapes, write_tensors
-from relmo.weights.tensors import check_memory
+from relmo.training.checkpoint import Best, check_weights, find_checkpoints, last_step, load_weights
+from relmo.training.distributed import World
+from relmo.weights.safetensors_files import SCALE, tensor_shapes, unpack_int8, write_tensors
+from relmo.weights.tensors import check_memory, check_shape
 
 AGAIN = "copy it again, or train again"
 OTHER_RUN = "the file belongs to another run: train again in an empty folder"
@@ -87,13 +88,24 @@ class Run:
 
     def _interrupted(self, error: KeyboardInterrupt) -> KeyboardInterrupt:
         """What to say of an interruption."""
-        step = last_step(self.checkpoints)
         if str(error):
             return error
-        if step is None:
+        can_resume = last_step(self.checkpoints) is not None
+        if not can_resume and not self.best_path.exists():
             return Interrupted("interrupted before the first checkpoint", cause=error)
-        safe = f"interrupted; everything up to step {step:,} is saved in {self.checkpoints}"
-        return Interrupted(safe, can_resume=True, cause=error)
+        return Interrupted(f"interrupted; {self.what_is_safe()}", can_resume, error)
+
+    def what_is_safe(self) -> str:
+        """Up to which step a run can go on, and of which step its best weights can be used."""
+        step, best, said = last_step(self.checkpoints), self.read_best(), []
+        if step is not None:
+            said.append(f"everything up to step {step:,} is saved in {self.checkpoints}")
+        if best is not None:
+            use = shlex.join(["relmo", "predict", str(self.folder)])
+            said.append(f"{use} uses the best weights so far, of step {best.step:,}")
+        if step is None:
+            said.append(f"without a checkpoint it cannot go on: delete {self.folder} first")
+        return "; ".join(said)
 
     def check_start(self, *, resume: bool) -> None:
         """Raise ConfigError rather than overwrite a run, or resume what has no checkpoint."""
@@ -189,7 +201,11 @@ class Run:
 
     def save_best(self, model: nn.Module, best: Best) -> None:
         """Replace best.safetensors by the model's weights and their scores."""
-        tensors, scores = model.state_dict(), json.dumps(asdict(best))
+        self.write_best(model.state_dict(), best)
+
+    def write_best(self, tensors: Mapping[str, Tensor], best: Best) -> None:
+        """Write best.safetensors: weights, some perhaps in 8 bits with scales, and their scores."""
+        scores = json.dumps(asdict(best))
         metadata = {"best": scores, "sha256": _digest(tensors, scores)}
         with replacing(self.best_path) as temporary:
             write_tensors(temporary, tensors, metadata)
@@ -199,11 +215,15 @@ class Run:
         best = self.read_best()
         if best is None:
             raise WeightError(f"{self.best_path}: this run has no scores yet; continue training")
+        load_weights(model, self.read_weights(), self.best_path, OTHER_RUN)
+        return best
+
+    def read_weights(self) -> dict[str, Tensor]:
+        """The best weights, verified; those that are stored in 8 bits as float32."""
         tensors, metadata = load_file(self.best_path), self._best_metadata()
         if metadata.get("sha256") not in (None, _digest(tensors, metadata["best"])):
             raise WeightError(f"{self.best_path}: damaged, its checksum does not match; {AGAIN}")
-        load_weights(model, tensors, self.best_path, OTHER_RUN)
-        return best
+        return unpack_int8(tensors, self.best_path)
 
     def check_best(self, model: nn.Module) -> None:
         """Raise WeightError unless the best weights are a model's and fit into memory.
@@ -212,6 +232,9 @@ class Run:
         """
         if self.best_path.is_file():
             shapes = tensor_shapes(self.best_path)
+            for name in [name for name in shapes if name + SCALE in shapes]:
+                scale = shapes.pop(name + SCALE)
+                check_shape(self.best_path, name + SCALE, scale, shapes[name][:1], OTHER_RUN)
             check_weights(model, shapes, self.best_path, OTHER_RUN)
             check_memory(self.best_path, shapes.values())
 

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -13,10 +14,11 @@ import torch
 from torch import nn
 
 from relmo.errors import ConfigError, Interrupted, OutputError
-from relmo.train.checkpoint import CheckpointWriter
-from relmo.train.optim import OptimSettings
-from relmo.train.run import Run
-from relmo.train.trainer import Diverged, Trainer, TrainSettings
+from relmo.progress import readable
+from relmo.training.checkpoint import CheckpointWriter
+from relmo.training.optim import OptimSettings
+from relmo.training.run import Run
+from relmo.training.trainer import Diverged, Trainer, TrainSettings
 
 OPTIM = OptimSettings(learning_rate=0.05, warmup=0.0)
 
@@ -145,7 +147,7 @@ def test_epochs_are_counted_in_windows_not_in_steps(tmp_path):
 def test_a_run_of_minutes_ends_in_time_with_a_complete_schedule(tmp_path, monkeypatch):
     ticks = count()  # a clock of its own: a busy machine must not decide this
     clock = SimpleNamespace(monotonic=lambda: next(ticks) / 2000)
-    monkeypatch.setattr("relmo.train.trainer.time", clock)
+    monkeypatch.setattr("relmo.training.trainer.time", clock)
     trainer, _ = train(tmp_path, minutes=0.005, optim=OptimSettings(warmup=0.2, final=0.1))
     assert 0.3 <= trainer.seconds < 1
     rates = [line["rate"] for line in lines(tmp_path) if "rate" in line]
@@ -242,6 +244,15 @@ def test_a_run_ends_when_scores_stop_rising(tmp_path):
     assert trainer.step == 8
     assert scored_steps(tmp_path) == [2, 4, 6, 8]
     assert scores["f1"] == 30.0
+
+
+def test_the_loss_and_the_best_score_are_shown_while_training(tmp_path, monkeypatch):
+    monkeypatch.setattr("relmo.training.trainer.SHOW_EVERY", 0.0)
+    trainer, _ = train(tmp_path, Scored(RISE_AND_FALL), steps=12, patience=2, log_every=100)
+    best = trainer.best.scores[Scored.score]
+    what = readable(Scored.score)
+    assert re.fullmatch(rf"loss [\d.e-]+, best {what} so far {best:.4g}", trainer._work.detail)
+    assert trainer._work.may_end_early
 
 
 def test_without_patience_a_run_goes_to_its_end(tmp_path):
@@ -374,7 +385,7 @@ def kept_steps(folder):
 
 def test_checkpoints_come_by_the_clock(tmp_path, monkeypatch):
     now = [0.0]
-    monkeypatch.setattr("relmo.train.trainer.time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr("relmo.training.trainer.time", SimpleNamespace(monotonic=lambda: now[0]))
     made = []
     monkeypatch.setattr(CheckpointWriter, "write", lambda _, snapshot: made.append(snapshot.step))
 
@@ -472,7 +483,7 @@ def test_a_run_in_another_thread_leaves_signals_alone(tmp_path):
 
 def test_speed_after_resuming_is_that_of_the_steps_made_since(tmp_path, monkeypatch):
     now = [0.0]
-    monkeypatch.setattr("relmo.train.trainer.time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr("relmo.training.trainer.time", SimpleNamespace(monotonic=lambda: now[0]))
 
     class Ticking(Signalled):
         def loss(self, step):

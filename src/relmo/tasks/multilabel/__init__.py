@@ -1,0 +1,1 @@
+"""Any number of labels for a text: topics, tags, emotions."""
