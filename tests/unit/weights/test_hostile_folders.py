@@ -41,10 +41,14 @@ def edit(folder, change):
 
 
 def seconds_until_refused(folder, message):
-    started = time.process_time()  # of this process alone, whatever else the machine does
-    with pytest.raises(WeightError, match=message):
-        Elmo.from_pretrained(folder)
-    return time.process_time() - started
+    """The shorter of two tries: in one of them Python may collect the garbage of other tests."""
+    seconds = []
+    for _ in range(2):
+        started = time.process_time()  # of this process alone, whatever else the machine does
+        with pytest.raises(WeightError, match=message):
+            Elmo.from_pretrained(folder)
+        seconds.append(time.process_time() - started)
+    return min(seconds)
 
 
 # ── reading does not write ──────────────────────────────────────────────────────────────────
