@@ -160,7 +160,7 @@ def test_entities_are_marked_with_their_labels_and_counted(visit):
 def test_emoji_before_an_entity_do_not_shift_it(visit):
     page = visit.page(tasks=only("ner", "squad"))
     read(page, "🎉🇪🇺👩‍🚀 Paolo Ricci left 𝔅erlin 😀 for Brussels.")
-    page.wait_for_selector("#read-shown .entity:has-text('Brussels')")
+    page.wait_for_selector("#read-shown:has-text('𝔅erlin') .entity:has-text('Brussels')")
     marks = page.locator("#read-shown .entity").all()
     assert [words_of(mark) for mark in marks] == ["Paolo Ricci", "Brussels"]
     page.fill(".question", "Where is he?")
