@@ -182,7 +182,7 @@ def test_markup_and_quotes_stay_text(visit):
 
     page = visit.page(tasks=only("ner"), predict=predict)
     read(page, text)
-    page.wait_for_selector("#read-shown .tag:has-text('<i>PER</i>')")
+    page.wait_for_selector("#read-shown:has-text('alert') .tag:has-text('<i>PER</i>')")
     assert words_of(page.locator("#read-shown")) == text
     assert page.locator("main script, main img, #read-result b, #read-result i").count() == 0
 
@@ -215,7 +215,7 @@ def test_spans_that_cross_are_cut_and_none_is_lost(visit):
 
     page = visit.page(tasks=only("ner"), predict=predict)
     read(page, "one two three four\nfive")
-    page.wait_for_selector("#read-shown .tag:has-text('L3')")
+    page.wait_for_selector("#read-shown:has-text('one two') .tag:has-text('L3')")
     assert words_of(page.locator("#read-shown")) == "one two three four\nfive"
     tags = page.locator("#read-shown .tag").all_inner_texts()
     assert sorted(tags) == ["L0", "L1", "L2", "L3", "L4"]  # once each, after the last piece

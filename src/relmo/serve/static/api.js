@@ -12,9 +12,10 @@ export async function ask(path, body) {
   const answer = await fetch(path, {
     method: body ? "POST" : "GET", headers, body: body && JSON.stringify(body),
   });
-  // Refused for want of a key that was typed meanwhile: a late refusal must not ask for it again.
-  if (answer.status === 401 && key !== sessionStorage.getItem("relmo-key")) return ask(path, body);
   const found = await answer.json();
+  // Refused for want of a key that was typed meanwhile: a late refusal must not ask for it again.
+  // Looked at after the last wait, for a key may be typed while the body arrives.
+  if (answer.status === 401 && key !== sessionStorage.getItem("relmo-key")) return ask(path, body);
   if (!answer.ok) throw new ApiError(answer.status, found.error?.message ?? "The server rejected the request.");
   return found;
 }
