@@ -185,8 +185,10 @@ class Elmo:
 
     def to(self, device: str | torch.device) -> Self:
         """Move the model to a device; returns itself."""
+        before = self.device
         self.runtime.to(device)
-        self._lm = None
+        if self.device != before:
+            self._lm = None  # its softmax is read anew, onto the device
         return self
 
     # ── properties ──────────────────────────────────────────────────────────────────────────────

@@ -57,7 +57,7 @@ class ElmoLayer(nn.Module):
             raise ConfigError(f"mixes must be an integer ≥ 1, got {mixes}")
         if layers not in ("mix", "top") or (layers == "top" and layer_norm):
             raise ConfigError(f"layers must be mix, or top without layer_norm, got {layers!r}")
-        self._elmo = elmo  # not an nn.Module, so its parameters are not ours
+        self.elmo = elmo  # not an nn.Module, so its parameters are not ours
         self.width = elmo.config.width
         self.l2, self.layers, self.has_layer_norm = l2, layers, layer_norm
         num_layers = elmo.config.num_layers if layers == "mix" else 1
@@ -72,7 +72,7 @@ class ElmoLayer(nn.Module):
 
     def forward(self, sentences: Sequence[Sentence]) -> tuple[list[Tensor], Tensor]:
         """Mixed vectors, one (B, T, D) per mix, zero past a sentence's end, and the mask (B, T)."""
-        words = list(tokenized(sentences, self._elmo.tokenizer))
+        words = list(tokenized(sentences, self.elmo.tokenizer))
         if not self.has_layer_norm:
             layers = self.read(words)
             return [self.mixed(layers, number) for number in range(len(self.mixes))], layers.mask
@@ -108,7 +108,7 @@ class ElmoLayer(nn.Module):
 
     def _layers(self, sentences: Sequence[Sequence[str]]) -> Layers:
         """All layers, boundaries included."""
-        runtime = self._elmo.runtime
+        runtime = self.elmo.runtime
         if self.bilm is None or not next(self.bilm.parameters()).requires_grad:
             return runtime.layers(sentences)[0]  # also of a fine-tuned model that is only used
         batch = runtime.batch(sentences)
@@ -118,5 +118,5 @@ class ElmoLayer(nn.Module):
     def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> Self:
         """Let `.to(device)` move a frozen biLM too; its dtype stays float32."""
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
-        self._elmo.to(self._mixes()[0].gamma.device)
+        self.elmo.to(self._mixes()[0].gamma.device)
         return self

@@ -1,7 +1,7 @@
 """What a task's model reads: static vectors, the word's letters and ELMo, side by side.
 
     words -> TokenBatch                     Inputs(sentences)
-    batch -> [static; letters; ELMo]        TokenInput(batch)            (B, T, E)
+    batch -> [word; letters; ELMo]          TokenInput(batch)            (B, T, E)
     h     -> [h; ELMo']                     TokenInput.beside(h, batch)  (B, T, F)
 
 ELMo joins at the input, at the output of the task's encoder, at both or not at all. Each place has
@@ -26,6 +26,7 @@ from relmo.elmo import Elmo
 from relmo.elmo_layer import ElmoLayer
 from relmo.kernels.device import to_device
 from relmo.nn.scalar_mix import ScalarMix
+from relmo.tasks.output_embeddings import OutputEmbeddings
 from relmo.tasks.static_vectors import StaticVectors
 from relmo.types import Layers
 
@@ -57,11 +58,16 @@ class InputSettings(Settings):
     letter_window: Count = 3
     tune_static: bool = True
     """Whether the static vectors are trained too."""
+    static_words: CountOrZero = 0
+    """Words at the beginning of a file of vectors that are kept besides those of the training part,
+    for texts to come; 0 keeps the words of the training, dev and test parts instead."""
     dropout: DropoutRate = 0.0
-    """On static vectors and letters."""
+    """On static vectors, output embeddings and letters."""
     random_width: CountOrZero = 100
     """Width of the word vectors trained from scratch if no file of vectors is given. 0 leaves them
     out beside ELMo."""
+    output_embeddings: bool = False
+    """Read the rows of the ELMo model's own softmax too, frozen, as vectors of its vocabulary."""
 
 
 class TokenBatch(NamedTuple):
@@ -77,6 +83,8 @@ class TokenBatch(NamedTuple):
     """(B, T) True at tokens, False at padding."""
     known_lengths: Tensor | None = None
     """(B,) the lengths, if known: computing them from the mask would wait for the device."""
+    output: Tensor | None = None
+    """(B, T) rows of the ELMo model's softmax; None for a model without output embeddings."""
 
     @property
     def lengths(self) -> Tensor:
@@ -90,7 +98,8 @@ class TokenBatch(NamedTuple):
             letters = None if self.letters is None else self.letters[rows]
             layers = None if self.layers is None else self.layers[:, rows]
             static, mask, lengths = (x[rows] for x in (self.static, self.mask, self.lengths))
-            yield TokenBatch(static, letters, layers, mask, lengths)
+            output = None if self.output is None else self.output[rows]
+            yield TokenBatch(static, letters, layers, mask, lengths, output)
 
 
 # ── words -> batch ──────────────────────────────────────────────────────────────────────────────
@@ -120,19 +129,23 @@ class Inputs:
         letters: Letters | None,
         elmo: ElmoLayer | None,
         device: torch.device,
+        output: OutputEmbeddings | None = None,
     ) -> None:
         self.static, self.letters, self.elmo, self.device = static, letters, elmo, device
-        self._known = _KnownWords(static, letters)
+        self.output = output
+        self._known = _KnownWords(static, letters, output)
 
     def __call__(self, sentences: Sequence[Words]) -> TokenBatch:
         """The batch of these sentences."""
         lengths = np.array([len(s) for s in sentences], np.int64)
         mask = np.arange(lengths.max(initial=1)) < lengths[:, None]  # (B, T), T at least 1
         if len(self._known) >= MAX_KNOWN:
-            self._known = _KnownWords(self.static, self.letters)
+            self._known = _KnownWords(self.static, self.letters, self.output)
         known, numbers = self._known, np.zeros(mask.shape, np.int64)
         numbers[mask] = [known[word] for word in chain.from_iterable(sentences)]
-        letters = layers = None
+        letters = layers = output = None
+        if self.output is not None:
+            output = to_device(known.output_rows[numbers], self.device)
         if self.letters is not None:
             ids = known.ids[numbers]  # (B, T, MAX_LETTERS)
             C = max(3, int(ids.any((0, 1)).sum()))  # as long as the longest word needs
@@ -147,12 +160,14 @@ class Inputs:
             layers=layers,
             mask=to_device(mask, self.device),
             known_lengths=torch.from_numpy(lengths),
+            output=output,
         )
 
     def make_module(self, settings: InputSettings) -> TokenInput:
         """The module that reads these batches."""
         num_letters = 0 if self.letters is None else len(self.letters)
-        return TokenInput(settings, torch.tensor(self.static.table), num_letters, self.elmo)
+        table = torch.tensor(self.static.table)
+        return TokenInput(settings, table, num_letters, self.elmo, self.output)
 
 
 def make_elmo_layer(elmo: Elmo, settings: InputSettings) -> ElmoLayer:
@@ -170,10 +185,13 @@ def make_elmo_layer(elmo: Elmo, settings: InputSettings) -> ElmoLayer:
 class _KnownWords(dict[str, int]):
     """Words seen so far -> numbers from 1, which index their rows and letters; 0 is padding."""
 
-    def __init__(self, static: StaticVectors, letters: Letters | None) -> None:
+    def __init__(
+        self, static: StaticVectors, letters: Letters | None, output: OutputEmbeddings | None
+    ) -> None:
         super().__init__()
-        self.static, self.letters = static, letters
+        self.static, self.letters, self.output = static, letters, output
         self.rows = np.zeros(1024, np.int64)
+        self.output_rows = np.zeros(1024 if output else 0, np.int64)
         self.ids = np.zeros((1024, MAX_LETTERS if letters else 0), np.int32)
 
     def __missing__(self, word: str) -> int:
@@ -181,7 +199,10 @@ class _KnownWords(dict[str, int]):
         if number == len(self.rows):
             self.rows = np.concatenate([self.rows, np.zeros_like(self.rows)])
             self.ids = np.concatenate([self.ids, np.zeros_like(self.ids)])
+            self.output_rows = np.concatenate([self.output_rows, np.zeros_like(self.output_rows)])
         self.rows[number] = self.static.rows([word])[0]
+        if self.output is not None:
+            self.output_rows[number] = self.output.rows([word])[0]
         ids = [] if self.letters is None else self.letters.ids(word)
         self.ids[number, : len(ids)] = ids
         self[word] = number
@@ -199,6 +220,7 @@ class TokenInput(nn.Module):
         static: (words, width) vectors; rows 0 and 1 are padding and the unknown word.
         num_letters: number of character ids, padding included; unused unless settings.letters.
         elmo: with one mix per place of the settings; None leaves ELMo out.
+        output: the ELMo model's output embeddings; None leaves them out.
     """
 
     def __init__(
@@ -207,6 +229,7 @@ class TokenInput(nn.Module):
         static: Tensor,
         num_letters: int = 0,
         elmo: ElmoLayer | None = None,
+        output: OutputEmbeddings | None = None,
     ) -> None:
         super().__init__()
         self.settings = settings
@@ -215,12 +238,14 @@ class TokenInput(nn.Module):
         self.static.weight.requires_grad_(settings.tune_static and width > 0)
         self.letters = _LetterCnn(settings, num_letters) if settings.letters else None
         self.dropout = nn.Dropout(settings.dropout)
+        self.output = output
         self.elmo = elmo
         self.places = PLACES[settings.place] if elmo is not None else ()
         """Place of each mix."""
         assert elmo is None or len(elmo.mixes) == len(self.places)
         elmo_width = 0 if elmo is None else elmo.width
-        self.width = width + settings.letters + elmo_width * ("input" in self.places)
+        own = width + settings.letters + (0 if output is None else output.width)
+        self.width = own + elmo_width * ("input" in self.places)
         """E, the width of the output of `forward`."""
         self.extra_width = elmo_width * ("output" in self.places)
         """The width that `beside` adds."""
@@ -228,6 +253,9 @@ class TokenInput(nn.Module):
     def forward(self, batch: TokenBatch) -> Tensor:
         """Vectors of each token, (B, T, E), 0 past a sentence's end."""
         parts = [self.static(batch.static)]  # (B, T, ·)
+        if self.output is not None:
+            assert batch.output is not None
+            parts.append(self.output(batch.output))
         if self.letters is not None:
             assert batch.letters is not None
             parts.append(self.letters(batch.letters))

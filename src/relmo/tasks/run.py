@@ -34,6 +34,7 @@ from relmo.tasks.data_files import Part, reading
 from relmo.tasks.inputs import Inputs, InputSettings, Letters, make_elmo_layer
 from relmo.tasks.labelled import AnyTask, BatchSettings
 from relmo.tasks.layer_cache import LayerCache
+from relmo.tasks.output_embeddings import OutputEmbeddings
 from relmo.tasks.registry import data_facts, find_task, read_parts
 from relmo.tasks.sources import Source, check_how_read, has_few, how_read
 from relmo.tasks.static_vectors import StaticVectors, random_vectors, read_vectors
@@ -277,7 +278,7 @@ def _train_task(
     }
     width = recipe.input.random_width or (0 if elmo is not None else RANDOM_WIDTH)
     with working("reading word vectors"):
-        static, vector_facts = _static_vectors(words, vectors, width)
+        static, vector_facts = _static_vectors(words, vectors, width, recipe.input.static_words)
     if vectors is None:  # random ones are worthless unless they are trained
         recipe = replace(recipe, input=replace(recipe.input, tune_static=True))
     made_of: dict[str, Any] = {
@@ -320,13 +321,17 @@ def _train_task(
 
 
 def _static_vectors(
-    words: Mapping[Part, set[str]], path: Path | None, width: int
+    words: Mapping[Part, set[str]], path: Path | None, width: int, first: int
 ) -> tuple[StaticVectors, dict[str, Any] | None]:
-    """Vectors of the words of all parts from a file, or random ones of the training part's."""
+    """Vectors of the words of all parts from a file, or random ones of the training part's.
+
+    If the file's first words are wanted, those of the training part alone join them.
+    """
     if path is None:
         return random_vectors(words["train"], width), None
     with reading(path):
-        static = read_vectors(path, set().union(*words.values()))
+        wanted = words["train"] if first else set().union(*words.values())
+        static = read_vectors(path, wanted, first)
     return static, {"name": path.name, "sha256": sha256(path), **static.size}
 
 
@@ -449,11 +454,21 @@ def _make_task(
     examples: Mapping[Part, Sequence[Any]],
 ) -> AnyTask:
     letters = None if card.letters is None else Letters(card.letters)
-    inputs = Inputs(static, letters, layer, device)
+    inputs = Inputs(static, letters, layer, device, _output_embeddings(recipe.input, layer))
     return find_task(card.task)(
         recipe.model, card.facts, inputs, inputs.make_module(recipe.input),
         examples.get("train", ()), examples.get("dev", ()), recipe.batch, recipe.training.seed,
     )  # fmt: skip
+
+
+def _output_embeddings(settings: InputSettings, layer: ElmoLayer | None) -> OutputEmbeddings | None:
+    if not settings.output_embeddings:
+        return None
+    if layer is None:
+        raise ConfigError(
+            "input.output_embeddings needs an ELMo model: give one, or set it to false"
+        )
+    return OutputEmbeddings(layer.elmo)
 
 
 def _fit(

@@ -43,15 +43,21 @@ class StaticVectors:
         return np.array([row_of.get(w) or row_of.get(w.lower(), 1) for w in words], np.int64)
 
 
-def read_vectors(path: Path, wanted: set[str]) -> StaticVectors:
+def read_vectors(path: Path, wanted: set[str], first: int = 0) -> StaticVectors:
     """Vectors of the wanted words and of their lower-case forms; the file is read once.
 
     If a word occurs twice, its first vector counts.
+
+    Args:
+        path: the file.
+        wanted: words.
+        first: words at the beginning of the file, mostly the frequent ones, to read besides.
     """
     if not path.is_file():
         raise ConfigError(f"{path}: no such file; expected a text file of word vectors")
     forms = wanted | {word.lower() for word in wanted}
     found: dict[str, Vector] = {}
+    is_header = False
     for number, line in numbered_lines(path, errors="replace"):  # GloVe has words with odd bytes
         word, _, values = line.partition(" ")
         if number == 1:
@@ -61,7 +67,8 @@ def read_vectors(path: Path, wanted: set[str]) -> StaticVectors:
                 raise DataError(path, 1, "no numbers; expected a word, a space and its numbers")
             if is_header:
                 continue
-        if word in forms and word not in found:
+        is_first = number <= first + is_header
+        if (is_first or word in forms) and word not in found:
             vector = _parse(values, width, path, number)
             if vector is not None:
                 found[word] = vector

@@ -25,7 +25,7 @@ TEXTS = [" ada inc in rome 😀.\n\nThe fox  in oslo", "", "it dan in bonn", "ש
 
 
 def elmo_of(loaded: LoadedTask) -> Elmo:
-    return loaded.predictor.task.inputs.elmo._elmo
+    return loaded.predictor.task.inputs.elmo.elmo
 
 
 def near(results):

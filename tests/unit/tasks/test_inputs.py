@@ -17,15 +17,17 @@ from relmo.tasks.inputs import (
     keep_saved_names,
     make_elmo_layer,
 )
+from relmo.tasks.output_embeddings import OutputEmbeddings
 from relmo.tasks.static_vectors import random_vectors
 from tests.conftest import tiny_config
 
+CPU = torch.device("cpu")
 SENTENCES = [("Ada", "saw", "🐈"), (), ("a" * 400, "x"), ("saw",), ("שלום", "é", "", "zzz")]
 
 
 def make_inputs(static_words=("ada", "saw", "x"), letters="adswx🐈é", elmo=None):
     static = random_vectors(static_words, 4)
-    return Inputs(static, Letters(letters) if letters else None, elmo, torch.device("cpu"))
+    return Inputs(static, Letters(letters) if letters else None, elmo, CPU)
 
 
 # ── words -> batch ──────────────────────────────────────────────────────────────────────────
@@ -80,6 +82,19 @@ def test_a_batch_has_the_layers_of_its_words(tiny):
     assert inputs([(), ()]).layers.shape == (3, 2, 1, 16), "padded as the mask is"
 
 
+def test_a_batch_has_the_rows_of_the_softmax(tiny_lm):
+    output = OutputEmbeddings(tiny_lm)
+    inputs = Inputs(random_vectors(["x"], 4), None, None, CPU, output)
+    for _ in range(2):  # of new words, then of known ones
+        found = inputs([("Mira", "mira", "THE", "cat"), ("bank",)]).output
+        # As written, else in lower case ("Mira" is not looked for), else <UNK>.
+        assert found[0].tolist() == [5, 2, 3, 2]
+        assert found[1, 0] == 10
+    many = tuple(map(str, range(3000)))
+    assert (inputs([(*many, "bank")]).output[0, -1]) == 10, "the cache has grown"
+    assert make_inputs()(SENTENCES).output is None
+
+
 # ── batch -> vectors ────────────────────────────────────────────────────────────────────────
 
 LENGTHS = (3, 1, 0)
@@ -104,6 +119,33 @@ def make(elmo=True, **settings):
     table[0] = 0
     layer = make_elmo_layer(Elmo.untrained(tiny_config(), seed=1), settings) if elmo else None
     return TokenInput(settings, table, 7, layer)
+
+
+def test_output_embeddings_are_rows_of_the_softmax_centered_and_scaled(tiny_lm):
+    settings = InputSettings(random_width=0)
+    layer, output = make_elmo_layer(tiny_lm, settings), OutputEmbeddings(tiny_lm)
+    inputs = Inputs(random_vectors([], 0), None, layer, CPU, output)
+    tokens = inputs.make_module(settings).eval()
+    assert tokens.width == 8 + D
+    found = tokens(inputs([("Mira", "sings"), ("cat",)]))  # (2, 2, 8 + D)
+    weight = tiny_lm.lm.head.weight  # (11, 8)
+    wanted = (weight - weight.mean(0)) * 0.4 / weight.std(correction=0)
+    torch.testing.assert_close(found[0, :, :8], wanted[[5, 7]])
+    torch.testing.assert_close(found[1, 0, :8], wanted[2])
+    assert not found[1, 1].any()
+    assert not any("output" in name for name in tokens.state_dict()), "they are the ELMo model's"
+    assert not any(p.shape == weight.shape for p in tokens.parameters())
+
+
+def test_a_split_batch_has_the_rows_of_its_sentences(tiny_lm):
+    inputs = Inputs(random_vectors([], 0), None, None, CPU, OutputEmbeddings(tiny_lm))
+    parts = inputs([("Mira",), ("bank",), ("the",)]).split(2)
+    assert [part.output.tolist() for part in parts] == [[[5], [10]], [[3]]]
+
+
+def test_a_model_without_a_softmax_has_no_output_embeddings(tiny):
+    with pytest.raises(ConfigError, match="softmax of the ELMo model, which has none"):
+        OutputEmbeddings(tiny)
 
 
 @pytest.mark.parametrize(

@@ -175,6 +175,26 @@ def test_vectors_from_a_file_may_stay_as_they_are(data, vectors, tmp_path):
     assert task.inputs.static.rows(["zebra"])[0] == 1  # not in the data
 
 
+def test_output_embeddings_are_read_again_from_the_elmo_model(data, tmp_path, tiny_lm):
+    changes = ("input.output_embeddings=true", "input.random_width=0")
+    scores = train(data, tmp_path / "run", tiny_lm, SHORT, *changes)
+    task = load_task(tmp_path / "run", elmo=tiny_lm)
+    assert task.inputs.output.width == 8
+    assert task.score_on(task.read(data / "test.txt", "test"))["f1"] == scores["test_f1"]
+    with pytest.raises(ConfigError, match="needs an ELMo model"):
+        train(data, tmp_path / "baseline", None, SHORT, *changes)
+
+
+def test_words_of_the_test_part_alone_have_no_vector_if_the_first_ones_of_a_file_are_kept(
+    data, vectors, tmp_path
+):
+    changed = copy_of(data, tmp_path / "data", test="Ada B-PER\nzebra O\n")
+    train(changed, tmp_path / "all", None, SHORT, vectors=vectors)
+    assert "zebra" in TaskCard.read(tmp_path / "all").words
+    train(changed, tmp_path / "first", None, SHORT, "input.static_words=1", vectors=vectors)
+    assert TaskCard.read(tmp_path / "first").words == ["ada", "in", "rome"]
+
+
 def test_a_trained_task_reads_in_the_precision_that_is_asked_for(data, tmp_path, tiny):
     train(data, tmp_path, tiny, "training.steps=1")
     for precision in ("float32", "int8"):

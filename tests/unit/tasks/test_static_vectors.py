@@ -120,3 +120,12 @@ def test_a_file_that_is_not_there_or_is_torn_is_a_named_error(write, tmp_path):
     torn = write(gzip.compress(GLOVE.encode() * 50)[:-20], "torn.gz")
     with pytest.raises(TextError, match=r"torn\.gz: cannot be read .*; is the file complete"):
         read_vectors(torn, {"dog"})
+
+
+@pytest.mark.parametrize("header", ["", "4 2\n"])
+def test_the_first_words_of_a_file_can_be_kept_besides(tmp_path, header):
+    path = tmp_path / "vectors.txt"
+    path.write_text(f"{header}the 1 2\nof 3 4\ncat 5 6\ndog 7 8\n")
+    assert read_vectors(path, {"dog"}, first=2).words == ["the", "of", "dog"]
+    assert read_vectors(path, {"dog"}).words == ["dog"]
+    assert read_vectors(path, {"zebra"}, first=9).words == ["the", "of", "cat", "dog"]

@@ -161,6 +161,7 @@ class CorefModel(nn.Module):
                 letters=None if batch.letters is None else batch.letters[mask].unsqueeze(0),
                 layers=None if batch.layers is None else batch.layers[:, mask].unsqueeze(1),
                 mask=mask[mask].unsqueeze(0),
+                output=None if batch.output is None else batch.output[mask].unsqueeze(0),
             )
         )
         x = self.tokens(row)  # (1, N, E)
