@@ -2,9 +2,8 @@
 
     python scripts/open_ner_data.py open-ner OUTPUT
 
-`open-ner` is a folder with uner-ewt, wikigold, wnut17, btc, crossner and multiconer2-coarse, each
-in its own column format. OUTPUT gets train.conll, dev.conll and test.conll, a word and its tag per
-line:
+`open-ner` is a folder with uner-ewt, wikigold, wnut17, btc and crossner, each in its own column
+format. OUTPUT gets train.conll, dev.conll and test.conll, a word and its tag per line:
 
 - train: half of UNER English-EWT's dev part (documents, chosen by a hash of their names), several
   times, and all of the other sets;
@@ -33,7 +32,7 @@ NAMES = {
 }
 """Our types, and those of the sets that become them."""
 TYPES = {theirs: ours for ours, all_of in NAMES.items() for theirs in all_of.split()}
-REPEATS = 3
+REPEATS = 5
 """How often the training half of UNER is read: it is small, and written as the test part is."""
 
 Sentence = list[tuple[str, str]]
@@ -91,8 +90,6 @@ def main() -> None:
     folders = ("wikigold/*.conll", "wnut17/*.conll", "btc/*.conll", "crossner/*/*.conll")
     others = [path for pattern in folders for path in sorted(source.glob(pattern))]
     train += [each for path in others for _, each in sentences(path, 0, 1)]
-    lower = source / "multiconer2-coarse/en-train10.conll"
-    train += [each for _, each in sentences(lower, 0, 3)]
     dev = [each for document, each in uner if not is_chosen(document)]
     test = [each for _, each in sentences(source / "uner-ewt/test.iob2", 1, 2)]
     for name, part in {"train": train, "dev": dev, "test": test}.items():

@@ -13,7 +13,6 @@ FILES = {
     "wnut17/train.conll": "Acme\tB-corporation\n \tO\nrun\tO\n",
     "btc/a.conll": "@\tB-PER\nada\tB-PER\n#Oslo\tB-LOC\n",
     "crossner/ai/train.conll": "Ada\tB-researcher\nBayes\tB-algorithm\nrule\tI-algorithm\n",
-    "multiconer2-coarse/en-train10.conll": "# id 1\tx\nfoo _ _ B-Medical\nbar _ _ B-Group\n",
 }
 
 
@@ -26,8 +25,8 @@ def test_sets_become_one_with_four_types(tmp_path):
     subprocess.run([sys.executable, SCRIPT, tmp_path / "in", out], check=True)
     train, dev, test = ((out / f"{part}.conll").read_text() for part in ("train", "dev", "test"))
     mira = "Mira\tB-PER\nsang\tO\n"
-    assert train.count(mira) % 3 == 0  # the small set is read three times
-    assert train.count(mira) // 3 + dev.count(mira) == 40
+    assert train.count(mira) % 5 == 0  # the small set is read five times
+    assert train.count(mira) // 5 + dev.count(mira) == 40
     assert 5 < dev.count(mira) < 35
     assert test == "Oslo\tB-LOC\n"
     for sentence in (
@@ -36,6 +35,5 @@ def test_sets_become_one_with_four_types(tmp_path):
         "Acme\tB-ORG\nrun\tO\n",
         "@\tO\nada\tO\n#Oslo\tB-LOC\n",
         "Ada\tB-PER\nBayes\tO\nrule\tO\n",
-        "foo\tO\nbar\tB-ORG\n",
     ):
         assert f"\n\n{sentence}" in train

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -45,7 +45,7 @@ class BatchSettings(Settings):
     """How examples are batched."""
 
     size: Count = 32
-    """Examples per step."""
+    """Examples per step; groups of them where a task reads some together."""
     max_length: CountOrZero = 0
     """Longer examples are left out of training; 0 keeps all."""
     sorted_together: Count = 64
@@ -118,7 +118,8 @@ class LabelledTask(ABC, Generic[Example, Prediction, ModelSettings]):
         self.dev, self.batches, self.seed = dev, batches or BatchSettings(), seed
         limit = self.batches.max_length
         self.train = [e for e in self.prepare(train) if not limit or self.length(e) <= limit]
-        self.steps_per_epoch = max(1, -(-len(self.train) // self.batches.size))
+        self._groups = self._grouped(self.train)
+        self.steps_per_epoch = max(1, -(-len(self._groups) // self.batches.size))
         self._epoch = -1
         self._plan: list[list[int]] = []
         self._sum = torch.zeros((), device=self.device)
@@ -215,6 +216,10 @@ class LabelledTask(ABC, Generic[Example, Prediction, ModelSettings]):
     def prepare(self, train: Sequence[Example]) -> Sequence[Example]:
         """The examples to train on; by default all, unchanged."""
         return train
+
+    def read_together(self, example: Example) -> Hashable:
+        """What training examples share that are always in one batch; None reads one by itself."""
+        return None
 
     def length(self, example: Example) -> int:
         """Words of the longest sentence; batches are made of examples of similar length."""
@@ -478,13 +483,23 @@ class LabelledTask(ABC, Generic[Example, Prediction, ModelSettings]):
     def _plan_epoch(self, epoch: int) -> list[list[int]]:
         """Batches of an epoch: shuffled, sorted by length within groups, cut, shuffled again."""
         rng = np.random.default_rng((self.seed, epoch))
-        order = rng.permutation(len(self.train)).tolist()
+        order = rng.permutation(len(self._groups)).tolist()
         size, part = self.batches.size, self.batches.sorted_together * self.batches.size
         batches: list[list[int]] = []
         for first in range(0, len(order), part):
-            near = sorted(order[first : first + part], key=lambda i: self.length(self.train[i]))
-            batches += [near[k : k + size] for k in range(0, len(near), size)]
+            near = [self._groups[i] for i in order[first : first + part]]
+            near.sort(key=lambda group: self.length(self.train[group[0]]))
+            cut = (near[k : k + size] for k in range(0, len(near), size))
+            batches += [list(chain.from_iterable(each)) for each in cut]
         return [batches[i] for i in rng.permutation(len(batches))]
+
+    def _grouped(self, examples: Sequence[Example]) -> list[list[int]]:
+        """Numbers of examples, those in one list that are read together."""
+        groups: dict[Hashable, list[int]] = {}
+        for number, example in enumerate(examples):
+            shared = self.read_together(example)
+            groups.setdefault(("alone", number) if shared is None else shared, []).append(number)
+        return list(groups.values())
 
 
 def batches_by_length(lengths: Sequence[int], size: int) -> list[list[int]]:

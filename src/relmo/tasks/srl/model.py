@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -38,53 +39,52 @@ NO_TAG = -100
 class SrlSettings(Settings):
     """Settings of the tagger."""
 
+    reads: Literal["predicates", "sentences"] = "predicates"
+    """A sentence once for each of its predicates, or once for all of them (srl/pairs.py)."""
     cell_width: Count = 300
     num_layers: Depth = 8
     dropout: DropoutRate = 0.1
     """After each layer, the same features at all tokens of a sentence."""
     mark_width: Count = 100
-    """Width of the vector that marks the predicate."""
+    """Width of the vector that marks the predicate; unused if sentences are read once."""
+    pair_width: Count = 300
+    """Width of what is made of a word and a predicate if sentences are read once."""
     finder_width: CountOrZero = 0
     """Cells per direction of the biLSTM that finds predicates; 0: words are looked up in a list
     of the training part's predicates instead, as in runs of earlier versions."""
 
 
-class SrlModel(nn.Module):
-    """Tags the arguments of one predicate of each sentence; the K tags are in BIO, by number."""
+class RoleTagger(nn.Module):
+    """What models of roles share: loss, decoding and a finder of predicates.
+
+    A model reads S sentences with B predicates in all, each given as its sentence and its position
+    in it: (B, 2).
+    """
 
     steps: Tensor
     first: Tensor
+    tokens: TokenInput
+    finder: PredicateFinder | None
 
-    def __init__(self, settings: SrlSettings, tokens: TokenInput, tags: Sequence[str]) -> None:
+    def __init__(self, tags: Sequence[str]) -> None:
         super().__init__()
-        s, self.tokens = settings, tokens
-        self.mark = nn.Embedding(2, s.mark_width)
-        width = tokens.width + s.mark_width
-        self.encoder = AlternatingLstm(width, s.cell_width, s.num_layers, s.dropout)
-        self.to_tags = nn.Linear(s.cell_width + tokens.extra_width, len(tags))
         allowed = torch.tensor(transitions_allowed(tags))  # (K + 2, K + 2)
         steps = torch.zeros(allowed.shape).masked_fill(~allowed, float("-inf"))
         self.register_buffer("steps", steps[:-2, :-2], persistent=False)  # (K, K)
         self.register_buffer("first", steps[-2, :-2], persistent=False)  # (K,)
-        self.finder = PredicateFinder(s, tokens) if s.finder_width else None
+
+    def roles(self, x: Tensor, batch: TokenBatch, predicates: Tensor) -> Tensor:
+        """Scores of the tags, (B, T, K), from token vectors (S, T, E)."""
+        raise NotImplementedError
 
     def forward(self, batch: TokenBatch, predicates: Tensor) -> Tensor:
-        """Scores of the tags, (B, T, K), given the positions (B,) of the predicates."""
-        return self._roles(self.tokens(batch), batch, predicates)
-
-    def _roles(self, x: Tensor, batch: TokenBatch, predicates: Tensor) -> Tensor:
-        """Scores of the tags, (B, T, K), from token vectors (B, T, E)."""
-        T = batch.mask.shape[1]
-        is_predicate = torch.arange(T, device=predicates.device) == predicates[:, None]  # (B, T)
-        marked = torch.cat([x, self.mark(is_predicate.long())], -1)  # (B, T, E + mark)
-        h = self.encoder(marked, batch.lengths)  # (B, T, H)
-        scores: Tensor = self.to_tags(self.tokens.beside(h, batch))  # (B, T, K)
-        return scores
+        """Scores of the tags, (B, T, K), given the predicates (B, 2)."""
+        return self.roles(self.tokens(batch), batch, predicates)
 
     def find(self, batch: TokenBatch) -> Tensor:
-        """Log odds that a token is a predicate, (B, T); the model must have a finder."""
+        """Log odds that a token is a predicate, (S, T); the model must have a finder."""
         assert self.finder is not None
-        scores: Tensor = self.finder(self.tokens(batch), self.tokens, batch)  # (B, T)
+        scores: Tensor = self.finder(self.tokens(batch), self.tokens, batch)  # (S, T)
         return scores
 
     def loss(
@@ -98,30 +98,56 @@ class SrlModel(nn.Module):
 
         Args:
             batch: of sentences.
-            predicates: (B,) their positions; a sentence with a negative one has no loss of tags.
+            predicates: (B, 2) their sentences and positions; one with a negative position is that
+                of a sentence without any, which has no loss of tags.
             tags: (B, T).
             are_predicates: (B, T) all predicates of the sentences, for a model with a finder.
         """
-        x = self.tokens(batch)  # (B, T, E)
-        scores = self._roles(x, batch, predicates).float()  # (B, T, K)
-        has_tag = batch.mask & (predicates >= 0)[:, None]  # (B, T)
+        rows, positions = predicates.unbind(1)  # (B,) each
+        x = self.tokens(batch)  # (S, T, E)
+        scores = self.roles(x, batch, predicates).float()  # (B, T, K)
+        mask = batch.mask[rows]  # (B, T)
+        has_tag = mask & (positions >= 0)[:, None]  # (B, T)
         wanted = tags.masked_fill(~has_tag, NO_TAG)  # (B, T)
-        num_tokens = batch.mask.sum().clamp(min=1)
+        num_tokens = mask.sum().clamp(min=1)
         found = cross_entropy(
             scores.flatten(0, 1), wanted.flatten(), ignore_index=NO_TAG, reduction="sum"
         )
         loss = found / num_tokens + self.tokens.penalty()
         if self.finder is None or are_predicates is None:
             return loss
-        odds = self.finder(x, self.tokens, batch).float()  # (B, T)
+        odds = self.finder(x, self.tokens, batch).float()[rows]  # (B, T)
         missed = binary_cross_entropy_with_logits(
-            odds, are_predicates.float(), batch.mask.float(), reduction="sum"
+            odds, are_predicates.float(), mask.float(), reduction="sum"
         )
         return loss + missed / num_tokens
 
     def decode(self, batch: TokenBatch, predicates: Tensor) -> list[list[int]]:
-        """The best tags of each sentence that BIO allows."""
-        return viterbi(self(batch, predicates), batch.mask, self.steps, self.first)
+        """The best tags for each predicate that BIO allows."""
+        mask = batch.mask[predicates[:, 0]]  # (B, T)
+        return viterbi(self(batch, predicates), mask, self.steps, self.first)
+
+
+class SrlModel(RoleTagger):
+    """Tags the arguments of one predicate of each sentence; the K tags are in BIO, by number."""
+
+    def __init__(self, settings: SrlSettings, tokens: TokenInput, tags: Sequence[str]) -> None:
+        super().__init__(tags)
+        s, self.tokens = settings, tokens
+        self.mark = nn.Embedding(2, s.mark_width)
+        width = tokens.width + s.mark_width
+        self.encoder = AlternatingLstm(width, s.cell_width, s.num_layers, s.dropout)
+        self.to_tags = nn.Linear(s.cell_width + tokens.extra_width, len(tags))
+        self.finder = PredicateFinder(s, tokens) if s.finder_width else None
+
+    def roles(self, x: Tensor, batch: TokenBatch, predicates: Tensor) -> Tensor:
+        """Scores of the tags, (B, T, K); sentence b must be that of predicate b."""
+        T, positions = batch.mask.shape[1], predicates[:, 1]  # (B,)
+        is_predicate = torch.arange(T, device=x.device) == positions[:, None]  # (B, T)
+        marked = torch.cat([x, self.mark(is_predicate.long())], -1)  # (B, T, E + mark)
+        h = self.encoder(marked, batch.lengths)  # (B, T, H)
+        scores: Tensor = self.to_tags(self.tokens.beside(h, batch))  # (B, T, K)
+        return scores
 
 
 class PredicateFinder(nn.Module):

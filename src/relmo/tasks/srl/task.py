@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -35,7 +35,8 @@ from relmo.tasks.mistakes import TaskError, span_errors
 from relmo.tasks.model_task import TaggingTask, marked_spans, mask_of
 from relmo.tasks.plain_text import places_in, sentences_of
 from relmo.tasks.srl.data import NO_PREDICATE, Frame, read_frames
-from relmo.tasks.srl.model import SrlModel, SrlSettings
+from relmo.tasks.srl.model import RoleTagger, SrlModel, SrlSettings
+from relmo.tasks.srl.pairs import PairModel
 
 Argument = tuple[str, tuple[tuple[int, int], ...]]
 """Label, and first and last word of each piece."""
@@ -51,7 +52,7 @@ class SrlTask(TaggingTask[Frame, SrlSettings]):
     result_name = "frames"
     noun = "predicates"
     settings_type = SrlSettings
-    net: SrlModel
+    net: RoleTagger
     finder_temperature: float = 1.0
     """By which the finder's log odds are divided before they become probabilities."""
 
@@ -59,7 +60,9 @@ class SrlTask(TaggingTask[Frame, SrlSettings]):
         """Take over tags and predicates, and build the model."""
         self.tags = facts["tags"]
         self.predicates = frozenset(facts["predicates"])
-        self.net = SrlModel(self.settings, tokens, self.tags)
+        self.reads_once = self.settings.reads == "sentences"
+        make = PairModel if self.reads_once else SrlModel
+        self.net = make(self.settings, tokens, self.tags)
 
     @classmethod
     def read(cls, path: Path, part: Part) -> list[Frame]:
@@ -132,7 +135,7 @@ class SrlTask(TaggingTask[Frame, SrlSettings]):
         return self._in_batches(self._log_odds_of_batch, bare)
 
     def _log_odds_of_batch(self, examples: Sequence[Frame]) -> list[list[float]]:
-        odds = self.net.find(*super().model_inputs(examples)).tolist()  # (B, T)
+        odds = self.net.find(*super().model_inputs(examples)).tolist()  # (S, T)
         return [row[: len(e.words)] for e, row in zip(examples, odds, strict=True)]
 
     def results(
@@ -229,9 +232,17 @@ class SrlTask(TaggingTask[Frame, SrlSettings]):
         return [s.label for s in spans_of(example.tags) if not is_predicate(s.label)]
 
     def model_inputs(self, examples: Sequence[Frame]) -> tuple[Any, ...]:
-        """The sentences, and the positions (B,) of their predicates."""
-        predicates = torch.tensor([e.predicate for e in examples], device=self.device)  # (B,)
-        return (*super().model_inputs(examples), predicates)
+        """The sentences, and (B, 2) the sentences and positions of the predicates."""
+        keys = [id(e.words) if self.reads_once else n for n, e in enumerate(examples)]
+        sentences = dict(zip(keys, examples, strict=True))  # an example of each
+        row_of = {key: row for row, key in enumerate(sentences)}
+        pairs = [(row_of[key], e.predicate) for key, e in zip(keys, examples, strict=True)]
+        predicates = torch.tensor(pairs, device=self.device)  # (B, 2)
+        return (*super().model_inputs(list(sentences.values())), predicates)
+
+    def read_together(self, example: Frame) -> Hashable:
+        """The sentence, if it is read once for all of its predicates."""
+        return id(example.words) if self.reads_once else None
 
     def scores(self, examples: Sequence[Frame], predictions: Sequence[Tags]) -> dict[str, float]:
         """Precision, recall and F1 of arguments, and the share of frames without an error."""

@@ -8,8 +8,9 @@ C = each token's attention over the text (B, T, F)
 The paper's network reads two texts; to classify one text it reads it twice. Attention between two
 equal copies is the same both ways, so a single copy is read here.
 
-For few texts, `cell_width = 0` leaves most of this out: the mean of a text's token vectors,
-standardized, -> classes. It is a logistic regression whose mix of ELMo's layers is learned.
+`integrator_width = 0` pools H itself. For few texts, `cell_width = 0` leaves most of this out: the
+mean of a text's token vectors, standardized, -> classes. It is a logistic regression whose mix of
+ELMo's layers is learned.
 
 A long text is several windows, rows of the batch that are encoded apart and pooled together, so
 that memory grows with the length of a text and not with its square.
@@ -54,8 +55,9 @@ class SstSettings(Settings):
     cell_width: CountOrZero = 300
     """Cells in each direction of the first biLSTM. 0 leaves out both biLSTMs and the attention
     between them: the token vectors themselves are pooled, which few texts suffice to learn from."""
-    integrator_width: Count = 300
-    """I: cells in each direction of the second biLSTM."""
+    integrator_width: CountOrZero = 300
+    """I: cells in each direction of the second biLSTM. 0 leaves out it and the attention before it:
+    what the first one says is pooled."""
     dropout: DropoutRate = 0.2
     """Before each biLSTM, drawn for each token: features that a whole text loses at once hide what
     distinguishes it from other texts."""
@@ -81,15 +83,18 @@ class SstModel(nn.Module):
         width = s.hidden_width or tokens.width
         self.hidden = rectified(tokens.width, width) if s.hidden_width else nn.Identity()
         self.encoder: RecurrentEncoder | None = None
+        self.integrator: RecurrentEncoder | None = None
         self.pools: list[Callable[[Tensor, Tensor], Tensor]] = [max_pool, mean_pool, min_pool]
         if s.cell_width:
             self.encoder = RecurrentEncoder(width, s.cell_width)
             encoded = self.encoder.width + tokens.extra_width  # F
-            self.integrator = RecurrentEncoder(3 * encoded, s.integrator_width)
-            self.attentive_pool = AttentivePool(self.integrator.width)
+            if s.integrator_width:
+                self.integrator = RecurrentEncoder(3 * encoded, s.integrator_width)
+                encoded = self.integrator.width
+            self.attentive_pool = AttentivePool(encoded)
             self.pools.append(self.attentive_pool)
             self.spread: nn.Module = nn.Identity()
-            pooled = 4 * self.integrator.width
+            pooled = 4 * encoded
         else:
             self.pools = [mean_pool]
             pooled = width + tokens.extra_width
@@ -129,8 +134,11 @@ class SstModel(nn.Module):
         x = self.hidden(self.tokens(batch))  # (B, T, ·)
         if self.encoder is None:
             return self.tokens.beside(x, batch)
-        h = self.encoder(self.dropout(x), lengths)  # (B, T, 2H)
+        h: Tensor = self.encoder(self.dropout(x), lengths)  # (B, T, 2H)
         h = self.tokens.beside(h, batch)  # (B, T, F)
+        if self.integrator is None:
+            dropped: Tensor = self.dropout(h)
+            return dropped
         context = align(dot_scores(h, h), h, mask)  # (B, T, F)
         both = torch.cat([h, h - context, h * context], -1)  # (B, T, 3F)
         z: Tensor = self.integrator(self.dropout(both), lengths)  # (B, T, 2I)

@@ -25,6 +25,11 @@ def make(elmo=None, place="both", device="cpu", **changes):
     return inputs, SrlModel(settings, tokens, TAGS).eval().to(device)
 
 
+def at(*positions):
+    """Predicates at these positions, one per sentence, (B, 2)."""
+    return torch.tensor(list(enumerate(positions)))
+
+
 def by_steps(layer: HighwayLstm, x: torch.Tensor, from_right: bool) -> torch.Tensor:
     """The layer on one sentence (T, E), a step after the other."""
     lstm, H = layer.lstm, layer.lstm.hidden_size
@@ -78,15 +83,15 @@ def test_dropout_takes_the_same_features_from_all_tokens_of_a_sentence():
 
 def test_padding_and_neighbours_do_not_change_scores(tiny):
     inputs, model = make(tiny)
-    alone = model(inputs([SHORT]), torch.tensor([1]))
-    together = model(inputs([LONG, SHORT]), torch.tensor([3, 1]))
+    alone = model(inputs([SHORT]), at(1))
+    together = model(inputs([LONG, SHORT]), at(3, 1))
     torch.testing.assert_close(together[1:, : len(SHORT)], alone, atol=2e-5, rtol=0)
 
 
 def test_the_predicate_changes_scores():
     inputs, model = make()
     batch = inputs([SHORT])
-    assert not torch.equal(model(batch, torch.tensor([0])), model(batch, torch.tensor([1])))
+    assert not torch.equal(model(batch, at(0)), model(batch, at(1)))
 
 
 def test_no_illegal_sequence_is_ever_decoded():
@@ -97,7 +102,7 @@ def test_no_illegal_sequence_is_ever_decoded():
         model.to_tags.weight.mul_(50)  # strong opinions, most of them against BIO
     rng = np.random.default_rng(0)
     sentences = [tuple(rng.choice(WORDS, size=rng.integers(1, 12))) for _ in range(60)]
-    predicates = torch.tensor([0] * len(sentences))
+    predicates = at(*[0] * len(sentences))
     scores = model(inputs(sentences), predicates)
     free = scores.argmax(-1)
     num_broken = 0
@@ -110,7 +115,7 @@ def test_no_illegal_sequence_is_ever_decoded():
 
 def test_the_decoded_sequence_is_the_best_of_all_legal_ones():
     inputs, model = make()
-    batch, predicates = inputs([SHORT]), torch.tensor([1])
+    batch, predicates = inputs([SHORT]), at(1)
     scores = model(batch, predicates)[0]  # (3, K)
     allowed, start = transitions_allowed(TAGS), len(TAGS)
     legal = [
@@ -124,7 +129,7 @@ def test_the_decoded_sequence_is_the_best_of_all_legal_ones():
 
 def test_the_loss_is_the_mean_over_tokens_and_does_not_see_padding():
     inputs, model = make()
-    batch, predicates = inputs([LONG, SHORT]), torch.tensor([0, 2])
+    batch, predicates = inputs([LONG, SHORT]), at(0, 2)
     tags = torch.randint(0, len(TAGS), batch.mask.shape)
     logs = model(batch, predicates).log_softmax(-1).gather(2, tags[..., None])[..., 0]
     wanted = -logs[batch.mask].mean()
@@ -136,10 +141,10 @@ def test_the_loss_is_the_mean_over_tokens_and_does_not_see_padding():
 def test_a_sentence_without_a_predicate_has_no_mark_and_no_loss_of_roles():
     inputs, model = make()
     batch, tags = inputs([LONG, SHORT]), torch.zeros(2, len(LONG), dtype=torch.long)
-    logs = model(batch, torch.tensor([0, -1])).log_softmax(-1)[..., 0]
+    logs = model(batch, at(0, -1)).log_softmax(-1)[..., 0]
     wanted = -logs[0].sum() / (len(LONG) + len(SHORT))
-    torch.testing.assert_close(model.loss(batch, torch.tensor([0, -1]), tags), wanted)
-    assert model.loss(batch, torch.tensor([-1, -1]), tags) == 0
+    torch.testing.assert_close(model.loss(batch, at(0, -1), tags), wanted)
+    assert model.loss(batch, at(-1, -1), tags) == 0
 
 
 # ── the finder ──────────────────────────────────────────────────────────────────────────────────
@@ -153,7 +158,7 @@ def test_a_model_has_no_finder_unless_asked():
 
 def test_the_finders_loss_is_the_mean_over_tokens_added_to_that_of_roles(tiny):
     inputs, model = make(tiny, finder_width=5)
-    batch, predicates = inputs([LONG, SHORT]), torch.tensor([0, -1])
+    batch, predicates = inputs([LONG, SHORT]), at(0, -1)
     tags = torch.zeros(batch.mask.shape, dtype=torch.long)
     are = torch.zeros(batch.mask.shape, dtype=torch.bool)
     are[0, [0, 5]] = True
@@ -183,7 +188,7 @@ def test_padding_and_neighbours_do_not_change_what_is_found(tiny, place):
 
 def test_losses_are_float32_under_bfloat16(tiny):
     inputs, model = make(tiny, finder_width=5)
-    batch, predicates = inputs([LONG, SHORT]), torch.tensor([0, 2])
+    batch, predicates = inputs([LONG, SHORT]), at(0, 2)
     tags = torch.zeros(batch.mask.shape, dtype=torch.long)
     plain = model.loss(batch, predicates, tags, tags.bool())
     with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -218,7 +223,7 @@ def test_elmo_stands_where_it_is_asked_for(tiny, place):
     layer = model.encoder.layers[0]
     assert layer.lstm.input_size == 6 + 4 + D * (place != "output")
     assert model.to_tags.in_features == 8 + D * (place != "input")
-    assert model(inputs([SHORT]), torch.tensor([0])).shape == (1, 3, len(TAGS))
+    assert model(inputs([SHORT]), at(0)).shape == (1, 3, len(TAGS))
 
 
 @pytest.mark.parametrize("changes", [{"num_layers": 0}, {"dropout": 1.0}])

@@ -258,7 +258,14 @@ def test_a_norm_that_there_is_not_is_named():
 
 
 @pytest.mark.parametrize(
-    "changes", [{"hidden_width": 0}, {"maxout_layers": 1}, {"pieces": 1}, {"maxout_norm": "layer"}]
+    "changes",
+    [
+        {"hidden_width": 0},
+        {"integrator_width": 0},
+        {"maxout_layers": 1},
+        {"pieces": 1},
+        {"maxout_norm": "layer"},
+    ],
 )
 def test_other_shapes_can_be_trained(tmp_path, data, tiny, changes):
     small = [f"model.{key}={value}" for key, value in changes.items()]
