@@ -275,8 +275,8 @@ def _copy_softmax(head: LmHead, words: Sequence[str], init: ModelFiles) -> None:
     known = [i for i, word in enumerate(words) if word in init.lexicon]
     theirs = init.lexicon.rows([words[i] for i in known])
     with torch.no_grad():
-        head.weight[known] = tensors["weight"][theirs]
-        head.bias[known] = tensors["bias"][theirs]
+        head.weight[known] = tensors["weight"][theirs].to(head.weight)
+        head.bias[known] = tensors["bias"][theirs].to(head.bias)
 
 
 # ── the start state ───────────────────────────────────────────────────────────────────────────────

@@ -11,6 +11,7 @@ from relmo.nn.bilm import read_windows, zero_state
 from relmo.tasks.lm.model import restarted
 from relmo.tasks.lm.task import LmTask
 from relmo.tasks.lm.teacher import Teacher
+from relmo.text.lexicon import Lexicon
 from relmo.training.checkpoint import find_checkpoints
 from relmo.weights.find import read_model
 from relmo.weights.tensors import build_bilm
@@ -65,6 +66,21 @@ def test_without_a_share_of_the_loss_a_teacher_changes_nothing(corpus, teacher, 
     )
     for name, value in alone.items():
         assert taught[name] == pytest.approx(value, rel=1e-4), name
+
+
+@pytest.mark.gpu
+def test_an_initial_model_with_a_vocabulary_of_its_own_is_scored_on_a_gpu(
+    corpus, teacher, tmp_path
+):
+    """Its vocabulary has the teacher's words but is another object, whose rows are copied."""
+    init = replace(teacher, lexicon=Lexicon(teacher.lexicon.words))
+    recipe = pupil(training={"steps": 2})
+    found = {
+        device: corpus.train(recipe, tmp_path / device, init=init, teacher=teacher, device=device)
+        for device in ("cpu", "cuda")
+    }
+    before = [scores["held_out_mean_before"] for scores in found.values()]
+    assert before[1] == pytest.approx(before[0], rel=0.02)  # bfloat16 on the GPU
 
 
 def test_a_lesson_is_what_the_teacher_says_of_running_text(corpus, teacher):

@@ -206,7 +206,7 @@ def test_on_a_gpu_in_bfloat16_the_loss_is_close_to_the_cpus_and_tags_are_legal()
     for device in ("cpu", "cuda"):
         inputs, model = make(device=device)
         batch = inputs([LONG, SHORT])
-        predicates = torch.tensor([0, 2], device=device)
+        predicates = at(0, 2).to(device)
         tags = torch.zeros(batch.mask.shape, dtype=torch.long, device=device)
         with torch.autocast(device, dtype=torch.bfloat16, enabled=device == "cuda"):
             found[device] = model.loss(batch, predicates, tags).cpu()
