@@ -157,12 +157,15 @@ def ends_of(runs: Sequence[Mapping[str, Any]]) -> list[tuple[float, float]]:
 
 
 def licence_of(more_sources: Sequence[str]) -> str:
-    """The text of LICENSE, with sources that only some models have."""
+    """The text of LICENSE; of the sources that only some models have, these."""
     text = LICENCE_FILE.read_text(encoding="utf-8")
+    lines = {}
+    for name, source in MORE_SOURCES.items():
+        (what, where), (terms, url) = re.findall(r"\[(.*?)\]\((.*?)\)", " ".join(source))
+        lines[name] = f"- {what}. {where}\n  {terms}, {url}\n"
+        text = text.replace(lines[name], "")  # relmo-en-small's own licence names it
     before, mark, after = text.partition("\nIf you share the model")
-    named = (re.findall(r"\[(.*?)\]\((.*?)\)", " ".join(MORE_SOURCES[n])) for n in more_sources)
-    lines = [f"- {what}. {where}\n  {terms}, {url}" for (what, where), (terms, url) in named]
-    return before + "".join(f"{line}\n" for line in lines) + mark + after
+    return before + "".join(lines[name] for name in more_sources) + mark + after
 
 
 def recipe_of(record: Mapping[str, Any]) -> dict[str, Any]:

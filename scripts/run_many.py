@@ -12,6 +12,8 @@ The list says what to train: a task, its folder of data below DATA, ELMo models,
     seeds = [0, 1, 2]
     set = ["input.place=both"]       # one run per combination of models, seeds and `vary`
     vary = ["input.l2=1", "input.l2=0.1"]
+    recipe = "ner-open"              # instead of the task's own
+    vectors = false                  # without --vectors
 
 A run's folder is OUTPUT/NAME; NAME is made of everything that sets the run apart. Finished runs are
 skipped, so the same command continues after an interruption. When the time is up, running processes
@@ -42,7 +44,7 @@ from pathlib import Path
 from typing import Any
 
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
-KEYS = {"task", "data", "models", "seeds", "set", "vary", "name"}
+KEYS = {"task", "data", "models", "seeds", "set", "vary", "name", "recipe", "vectors"}
 GRACE = 8.0
 """Seconds between interrupting a run and killing it."""
 PAUSE = 0.2
@@ -58,6 +60,8 @@ class Run:
     model: str
     seed: int
     changes: tuple[str, ...]
+    recipe: str = ""
+    has_vectors: bool = True
 
     def command(self, options: argparse.Namespace) -> list[str]:
         """The command that trains it."""
@@ -66,7 +70,9 @@ class Run:
             "--data", str(options.data / self.data), "--output", str(options.output / self.name),
             "--elmo", self.model, "--cache", str(options.cache or options.output / "cache"),
         ]  # fmt: skip
-        if options.vectors is not None:
+        if self.recipe:
+            command += ["--recipe", self.recipe]
+        if options.vectors is not None and self.has_vectors:
             command += ["--vectors", str(options.vectors)]
         return command + [part for change in self.changes for part in ("--set", change)]
 
@@ -104,6 +110,8 @@ def _run(entry: dict[str, Any], seed: int, vary: str, model: str, folders: dict[
         model=folders.get(model, model),
         seed=seed,
         changes=(f"training.seed={seed}", *changes),
+        recipe=entry.get("recipe", ""),
+        has_vectors=entry.get("vectors", True),
     )
 
 

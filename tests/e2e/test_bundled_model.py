@@ -72,7 +72,9 @@ def test_the_official_format_gives_the_same_vectors_from_a_zero_state(elmo, tmp_
 
 def test_its_record_says_how_it_was_made():
     training = json.loads((FOLDER / "config.json").read_text())["training"]
-    assert training["tokens_seen"] == 617_480_192
+    assert training["tokens_seen"] == 547_454_976
+    assert training["taught_by"] == "relmo-en-base"
+    assert training["init"]["tokens_seen"] == 617_480_192
     assert training["recipe"]["optimizer"]["optimizer"] == "muon"
 
 

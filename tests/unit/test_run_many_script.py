@@ -51,6 +51,18 @@ def test_a_list_is_all_combinations_the_first_seed_first(tmp_path):
     assert runs[1].changes == ("training.seed=0", "training.epochs=1", "input.place=both")
 
 
+def test_an_entry_may_have_a_recipe_and_leave_out_the_vectors(tmp_path):
+    own, other = LIST, LIST.replace('data = "toy"', 'data = "other"\nname = "x"')
+    other += 'recipe = "ner-open"\nvectors = false\n'
+    runs = script.read_runs(write(tmp_path, own + other), {})
+    options = Namespace(data=Path("d"), output=Path("o"), cache=None, vectors=Path("glove.txt"))
+    with_vectors, without = (runs[n].command(options) for n in (0, 8))
+    assert with_vectors[with_vectors.index("--vectors") + 1] == "glove.txt"
+    assert "--recipe" not in with_vectors
+    assert "--vectors" not in without
+    assert without[without.index("--recipe") + 1] == "ner-open"
+
+
 def test_the_first_seed_of_all_runs_can_come_first(tmp_path, monkeypatch, capsys):
     second = LIST.replace("[0, 1]", "[0]").replace('"ner"', '"sst"').replace('"none", ', "")
     path = write(tmp_path, LIST + second)
@@ -77,10 +89,10 @@ def test_a_slip_in_a_list_is_named(tmp_path, change, message):
         script.read_runs(write(tmp_path, LIST.replace(*change)), {})
 
 
-@pytest.mark.parametrize("name", ["tasks", "trials"])
+@pytest.mark.parametrize("name", ["tasks", "trials", "open_tasks"])
 def test_every_run_of_our_own_lists_has_a_recipe_that_can_be_read(name):
     for run in script.read_runs(ROOT / "experiments" / f"{name}.toml", {}):
-        load_task_recipe(run.task, None, run.changes)
+        load_task_recipe(run.task, run.recipe or None, run.changes)
 
 
 def test_runs_end_and_are_not_begun_again(tmp_path, capsys):

@@ -147,6 +147,8 @@ def training_rows(record: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
             yield label, f"{record[key]:,}"
     if isinstance(record.get("seconds"), int | float):
         yield "training time", f"{record['seconds'] / 60:,.1f} minutes"
+    if record.get("taught_by"):
+        yield "teacher", str(record["taught_by"])
     for key in ("hardware", "seed", "commit"):
         if record.get(key) not in (None, ""):
             yield key, str(record[key])

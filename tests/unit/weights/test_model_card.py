@@ -75,12 +75,14 @@ def test_what_the_trainer_recorded_is_a_table():
         "seconds": 1200.0,
         "seed": 0,
         "hardware": "",
+        "taught_by": "larger",
         "results": {"held_out_mean": 41.234},
     }
     card = model_card(tiny_config(training=record), None)
     assert "| tokens seen | 393,216,000 |\n| steps | 12,000 |" in card
     assert "| training time | 20.0 minutes |" in card
     assert "| seed | 0 |" in card
+    assert "| teacher | larger |" in card
     assert "hardware" not in card
     assert "| held-out perplexity at the end | 41.23 |" in card
     assert "```" not in card

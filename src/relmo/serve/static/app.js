@@ -139,8 +139,8 @@ function build({ num_layers, model, has_index, has_substitutes }) {
     ...numbers.map((number) => slider(`Layer ${number}`, `weight-${number}`, -4, 4, 0, { "data-layer": number })),
     slider("γ", "gamma-value", 0.05, 3, 1, { id: "gamma" }),
     make("p", {}, "γ scales every vector: it changes dot products but not cosines."));
-  find("map-layer").replaceChildren(make("option", { value: "mean" }, "Mean of all layers"),
-    make("option", { value: "senses" }, "Sense vectors"),
+  find("map-layer").replaceChildren(make("option", { value: "senses" }, "Sense vectors"),
+    make("option", { value: "mean" }, "Mean of all layers"),
     ...numbers.map((number) => make("option", { value: number }, `Layer ${number}`)));
   find("example").replaceChildren(...EXAMPLES.map((pair, number) => make("option", { value: number }, pair.join("  /  "))));
   find("senses-example").replaceChildren(...STUDIES.map(({ name }, number) => make("option", { value: number }, name)));

@@ -4,7 +4,7 @@ import { ApiError, ask } from "./api.js";
 import { find, make, showNote } from "./elements.js";
 
 const HEIGHT = 320, EDGE = 34, RADIUS = 7;
-const LETTER = 8, LINE = 18; // size of a label's character, in pixels
+const LETTER = 8.5, LINE = 18; // size of a label's character, in pixels
 const NAMED = 4; // numbers in one label
 
 // Returns a function that draws the answer, so that a late answer can be left undrawn.

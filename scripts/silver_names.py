@@ -1,0 +1,263 @@
+"""Label the training part of UD English-EWT with names, for want of a labeled one.
+
+    python scripts/silver_names.py open-ner ud-ewt --pos runs/pos --output silver
+
+UNER English-EWT has names for the dev and test parts of the treebank alone. A teacher that reads
+what no text to come has, the treebank's own parts of speech, finds the names of the training part
+much better than a model of the words: a proper noun is nearly always in a name, another word
+hardly ever. It learns from half of UNER's dev part and from the other sets of
+scripts/open_ner_data.py, whose parts of speech come from `--pos`, a run of that task; each set has
+a vector of its own, so that the teacher learns how they differ and labels as UNER does. Names of
+the kind MISC, which UNER does not mark, are found as WikiGold marks them.
+
+OUTPUT gets silver.conll, a word and its tag per line, and teacher.json, the teachers' scores on the
+other half of UNER's dev part. open_ner_data.py adds silver.conll to its training part.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from relmo.elmo import Elmo
+from relmo.files import write_json
+from relmo.nn.blocks.crf import Crf
+from relmo.nn.blocks.encoder import RecurrentEncoder
+from relmo.nn.scalar_mix import ScalarMix
+from relmo.tasks.chunk_tags import to_bioes, transitions_allowed, without_labels
+from relmo.tasks.layer_cache import LayerCache
+from relmo.tasks.metrics import entity_scores
+from relmo.tasks.ner.data import TaggedSentence, read_conllu
+from relmo.tasks.output_embeddings import OutputEmbeddings
+from relmo.tasks.run import load_task
+from relmo.types import Layers
+
+sys.path.insert(0, str(Path(__file__).parent))
+from open_ner_data import is_chosen, mapped, sentences
+
+SETS = {"uner": "", "wikigold": "wikigold/*", "wnut": "wnut17/*", "btc": "btc/*",
+        "crossner": "crossner/*/*.conll"}  # fmt: skip
+REPEATS = 5
+LABELS = ("PER", "LOC", "ORG", "MISC")
+
+
+class Example(NamedTuple):
+    """A sentence of one of the sets, with what the teacher reads besides its words."""
+
+    words: tuple[str, ...]
+    upos: tuple[str, ...]
+    tags: tuple[str, ...]
+    """In BIOES; empty where they are to be found."""
+    set_number: int
+
+
+class Teacher(nn.Module):
+    """ELMo, softmax rows, part of speech and set -> biLSTM -> CRF, (B, T, E) -> (B, T, K)."""
+
+    def __init__(
+        self, elmo: Elmo, output: OutputEmbeddings, num_upos: int, tags: Sequence[str]
+    ) -> None:
+        super().__init__()
+        self.mix = ScalarMix(elmo.config.num_layers)
+        self.output = output
+        self.upos, self.sets = nn.Embedding(num_upos, 32), nn.Embedding(len(SETS), 16)
+        self.elmo_dropout, self.dropout = nn.Dropout(0.5), nn.Dropout(0.3)
+        width = elmo.config.width + output.width + 32 + 16
+        self.encoder = RecurrentEncoder(width, 200, 1, 0.5)
+        self.to_tags = nn.Linear(400, len(tags))
+        self.crf = Crf(len(tags), torch.tensor(transitions_allowed(tags)))
+        self.last_dropout = nn.Dropout(0.5)
+
+    def forward(
+        self, layers: Tensor, rows: Tensor, upos: Tensor, sets: Tensor, mask: Tensor
+    ) -> Tensor:
+        """Scores of the tags, (B, T, K)."""
+        mixed = self.elmo_dropout(self.mix(Layers(layers, mask)))  # (B, T, D)
+        own = self.dropout(torch.cat([self.output(rows), self.upos(upos)], -1))  # (B, T, ·)
+        style = self.sets(sets).unsqueeze(1).expand(-1, mask.shape[1], -1)  # (B, T, ·)
+        x = torch.cat([mixed, own, style], -1) * mask.unsqueeze(-1)  # (B, T, E)
+        h = self.encoder(x, mask.sum(1))  # (B, T, 2H)
+        scores: Tensor = self.to_tags(self.last_dropout(h))
+        return scores
+
+
+class Reader:
+    """Turns examples into tensors."""
+
+    def __init__(self, cache: LayerCache, output: OutputEmbeddings, upos: Sequence[str]) -> None:
+        self.cache, self.output = cache, output
+        self.upos = {tag: number for number, tag in enumerate(upos)}
+
+    def __call__(self, examples: Sequence[Example]) -> tuple[Tensor, ...]:
+        """Layers (L + 1, B, T, D), rows and parts of speech (B, T), sets (B,), mask (B, T)."""
+        T = max(len(e.words) for e in examples)
+        rows, upos = np.zeros((2, len(examples), T), np.int64)
+        mask = np.zeros((len(examples), T), bool)
+        for b, e in enumerate(examples):
+            n = len(e.words)
+            rows[b, :n], upos[b, :n] = self.output.rows(e.words), [self.upos[u] for u in e.upos]
+            mask[b, :n] = True
+        sets = torch.tensor([e.set_number for e in examples])
+        layers = self.cache([e.words for e in examples])
+        found = map(torch.from_numpy, (rows, upos))
+        return (layers, *found, sets, torch.from_numpy(mask))
+
+
+def labeled(source: Path, ud: Path, pos_run: Path) -> tuple[list[Example], list[Example]]:
+    """Training examples of all sets, UNER's several times, and those of UNER to choose by."""
+    own = [(is_chosen(document), e) for document, e in uner(source, ud, "dev")]
+    train = REPEATS * [e for is_ours, e in own if is_ours]
+    task = load_task(pos_run, device="cpu")
+    for number, pattern in enumerate(SETS.values()):
+        found = [
+            each
+            for path in (sorted(source.glob(pattern)) if pattern else [])
+            for _, each in sentences(path, 0, 1)
+        ]
+        bare = [TaggedSentence(tuple(word for word, _ in each), ()) for each in found]
+        tags = task.predict(bare)
+        train += [example(each, t, number) for each, t in zip(found, tags, strict=True)]
+    return train, [e for is_ours, e in own if not is_ours]
+
+
+def uner(source: Path, ud: Path, part: str) -> Iterator[tuple[str, Example]]:
+    """(document, sentence) of UNER with the treebank's parts of speech, in UNER's order."""
+    upos = {s.words: s.tags for s in read_conllu(ud / f"en_ewt-ud-{part}.conllu")}
+    for document, found in sentences(source / f"uner-ewt/{part}.iob2", 1, 2):
+        words = tuple(word for word, _ in found)
+        if words in upos:  # some are tokenized otherwise in another version of the treebank
+            yield document, example(found, upos[words], 0)
+
+
+def example(sentence: list[tuple[str, str]], upos: Sequence[str], number: int) -> Example:
+    """A sentence with our types of names, in BIOES."""
+    words, tags = zip(*mapped(sentence), strict=True)
+    return Example(words, tuple(upos), tuple(to_bioes(tags)), number)
+
+
+def batches(examples: Sequence[Example], size: int) -> Iterator[list[int]]:
+    """Numbers of examples, of similar lengths."""
+    order = sorted(range(len(examples)), key=lambda n: len(examples[n].words))
+    for first in range(0, len(order), size):
+        yield order[first : first + size]
+
+
+def train_teacher(
+    teacher: Teacher, reader: Reader, train: Sequence[Example], tags: Sequence[str], epochs: int,
+    seed: int,
+) -> None:  # fmt: skip
+    """Train a teacher; the rate falls to 0."""
+    number_of = {tag: number for number, tag in enumerate(tags)}
+    optimizer = torch.optim.AdamW(teacher.parameters(), lr=2e-3, weight_decay=0.01)
+    rng = np.random.default_rng(seed)
+    plan = list(batches(train, 32))
+    steps, step = epochs * len(plan), 0
+    teacher.train()
+    for epoch in range(epochs):
+        total = 0.0
+        for number in rng.permutation(len(plan)).tolist():
+            for group in optimizer.param_groups:
+                group["lr"] = 2e-3 * min(1, (step + 1) / 100) * (1 - step / steps)
+            some = [train[n] for n in plan[number]]
+            *given, mask = reader(some)
+            wanted = np.zeros(mask.shape, np.int64)
+            for b, e in enumerate(some):
+                wanted[b, : len(e.tags)] = [number_of[tag] for tag in e.tags]
+            scores = teacher(*given, mask)
+            loss = teacher.crf.loss(scores, torch.from_numpy(wanted), mask).mean()
+            optimizer.zero_grad()
+            loss.backward()
+            nn.utils.clip_grad_norm_(teacher.parameters(), 5.0)
+            optimizer.step()
+            step, total = step + 1, total + loss.item()
+        print(f"seed {seed}, epoch {epoch + 1}: loss {total / len(plan):.3f}", flush=True)
+    teacher.eval()
+
+
+@torch.no_grad()
+def find(
+    teachers: Sequence[Teacher], reader: Reader, examples: Sequence[Example], tags: Sequence[str]
+) -> list[list[str]]:
+    """The tags of each example by the mean of all teachers' scores."""
+    found: dict[int, list[str]] = {}
+    crf = Crf(len(tags), teachers[0].crf.allowed)
+    for name in ("transitions", "start", "end"):
+        values = torch.stack([getattr(t.crf, name) for t in teachers]).mean(0)
+        getattr(crf, name).copy_(values)
+    for part in batches(examples, 64):
+        *given, mask = reader([examples[n] for n in part])
+        scores = torch.stack([t(*given, mask) for t in teachers]).mean(0)  # (B, T, K)
+        paths = crf.decode(scores, mask)
+        found.update(zip(part, ([tags[k] for k in path] for path in paths), strict=True))
+    return [found[n] for n in range(len(examples))]
+
+
+def with_misc(names: Sequence[str], others: Sequence[str]) -> list[str]:
+    """Tags of UNER's kinds, and those of MISC among `others` that do not overlap them."""
+    found, first = list(names), 0
+    while first < len(others):
+        last = first
+        if others[first] in ("S-MISC", "B-MISC"):
+            while others[last] not in ("S-MISC", "E-MISC"):
+                last += 1
+            if all(tag == "O" for tag in names[first : last + 1]):
+                found[first : last + 1] = others[first : last + 1]
+        first = last + 1
+    return found
+
+
+def main() -> None:
+    """Train the teachers, score them and label the training part."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("source", type=Path, help="open-ner")
+    parser.add_argument("ud", type=Path, help="folder of UD English-EWT")
+    parser.add_argument("--pos", type=Path, required=True, help="run of the task pos")
+    parser.add_argument("--elmo", default="relmo-en-base")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--epochs", type=int, default=5)
+    parser.add_argument("--cache", type=Path, help="of ELMo's layers; OUTPUT/cache by default")
+    parser.add_argument("--output", type=Path, required=True)
+    given = parser.parse_args()
+    elmo = Elmo.from_pretrained(given.elmo, device="cpu", precision="int8")
+    train, dev = labeled(given.source, given.ud, given.pos)
+    test = [e for _, e in uner(given.source, given.ud, "test")]
+    print(f"{len(dev):,} dev and {len(test):,} test sentences")
+    bare = [
+        Example(s.words, s.tags, (), 0) for s in read_conllu(given.ud / "en_ewt-ud-train.conllu")
+    ]
+    tags = sorted({tag for e in train for tag in e.tags})
+    upos = sorted({u for e in (*train, *dev, *test, *bare) for u in e.upos})
+    words = [e.words for e in (*train, *bare, *dev, *test)]  # in the order of open_ner_data.py
+    output = OutputEmbeddings(elmo)
+    cache = LayerCache(elmo, words, given.cache or given.output / "cache")
+    reader, teachers, scores = Reader(cache, output, upos), [], []
+    for seed in range(given.seeds):
+        torch.manual_seed(seed)
+        teachers.append(Teacher(elmo, output, len(upos), tags))
+        train_teacher(teachers[-1], reader, train, tags, given.epochs, seed)
+        for name, part in (("dev", dev), ("test", test)):
+            for what, some in (("one", teachers[-1:]), ("all", teachers)):
+                found = [without_labels(t, ("MISC",)) for t in find(some, reader, part, tags)]
+                f1 = entity_scores([e.tags for e in part], found).overall.percent()
+                scores.append({"seed": seed, "part": name, "teachers": what, **f1})
+                print(scores[-1], flush=True)
+    names = find(teachers, reader, bare, tags)
+    others = find(teachers, reader, [e._replace(set_number=1) for e in bare], tags)
+    blocks = [
+        "".join(f"{word}\t{tag}\n" for word, tag in zip(e.words, with_misc(a, b), strict=True))
+        for e, a, b in zip(bare, names, others, strict=True)
+    ]
+    given.output.mkdir(parents=True, exist_ok=True)
+    (given.output / "silver.conll").write_text("\n".join(blocks), encoding="utf-8")
+    write_json(given.output / "teacher.json", {"scores": scores})
+
+
+if __name__ == "__main__":
+    main()
