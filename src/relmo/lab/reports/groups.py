@@ -177,7 +177,7 @@ class Records:
 
     def mark(self, model: str) -> str:
         """CSS class of a model in figures."""
-        return f"s{min(self.model_order(model)[0], 3)}"
+        return f"s{min(self.model_order(model)[0], 4)}"
 
     def model_name(self, model: str) -> str:
         """How a row is labelled. A tuned model is named after one under study and the task."""
@@ -232,7 +232,7 @@ class Records:
         """Models under study for which there is no record of something."""
         if not self.study.models and not have:
             return [page.Missing(f"No record of {what}.")]
-        lost = [model for model in self.study.models if model not in have]
+        lost = [model for model in self.study.current if model not in have]
         return [page.Missing(f"No record of {what} for {model}.") for model in lost]
 
 

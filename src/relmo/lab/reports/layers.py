@@ -131,7 +131,7 @@ def _gaps(records: Records, texts: Texts, families: Sequence[Family]) -> Iterato
     what = f"differ only in {texts['differ_in']}"
     if not families and not records.study.models:
         yield page.Missing(f"No runs that {what}.")
-    for model in records.study.models[:1]:
+    for model in records.study.current[:1]:
         own = {family.dataset: family for family in families if family.elmo == model}
         tasks = {dataset.task for dataset in own}
         none = [task for task in records.study.compared_tasks if task not in tasks]
@@ -142,7 +142,7 @@ def _gaps(records: Records, texts: Texts, families: Sequence[Family]) -> Iterato
             lost = [name for key, name in texts["variants"].items() if key in wanted]
             if lost:
                 yield page.Missing(f"{records.title(dataset)}: not run with {page.listed(lost)}.")
-    for model in records.study.models[1:]:
+    for model in records.study.current[1:]:
         if families and not any(family.elmo == model for family in families):
             yield page.Missing(f"No such runs of {model}.")
 

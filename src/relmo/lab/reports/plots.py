@@ -27,8 +27,9 @@ LETTER = 6.1
 MARKS = {
     "s0": '<circle r="4.5"', "paper": '<circle r="4.5"', "s1": '<circle r="5"',
     "s2": '<rect x="-4.5" y="-4.5" width="9" height="9"', "s3": '<path d="M0-6L6 0L0 6L-6 0Z"',
+    "s4": '<path d="M0-6L6 5L-6 5Z"',
 }  # fmt: skip
-"""A ring, a disc, a square, a diamond."""
+"""A ring, a disc, a square, a diamond, a triangle."""
 Legend: TypeAlias = Sequence[tuple[str, str]]
 """Marks and what they mean."""
 

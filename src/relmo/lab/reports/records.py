@@ -63,6 +63,8 @@ class Study(Settings):
 
     models: tuple[str, ...] = ()
     """ELMo models under study, in the report's order; by default all that the records name."""
+    earlier: tuple[str, ...] = ()
+    """Those of them that were replaced: shown where there are records, not missed elsewhere."""
     names: Mapping[str, str] = field(default_factory=dict)
     """By how a fingerprint starts: the name that a model has in the report instead of its own, such
     as earlier weights that were replaced under the same name."""
@@ -82,6 +84,11 @@ class Study(Settings):
     shares: tuple[float, ...] = ()
     targets: Mapping[str, float] = field(default_factory=dict)
     """Goals of the study: `pos` accuracy of the best layer, `wsd` points above the first sense."""
+
+    @property
+    def current(self) -> list[str]:
+        """Models that should be in every part of the report."""
+        return [model for model in self.models if model not in self.earlier]
 
 
 def read_study(folder: Path) -> Study:

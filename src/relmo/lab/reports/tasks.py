@@ -195,7 +195,7 @@ def _missing(records: Records, found: Sequence[Dataset]) -> Iterator[page.Missin
     absent = [task for task in PUBLISHED if task not in {dataset.task for dataset in found}]
     if absent:
         yield page.Missing(f"No run of {page.listed(absent)}.")
-    for model in ("", *records.study.models):
+    for model in ("", *records.study.current):
         lacking = [records.title(d) for d in found if not records.select(d, model)]
         if lacking:
             yield page.Missing(f"No run of {model or 'the baseline'} on {'; '.join(lacking)}.")
