@@ -164,8 +164,14 @@ def _trials(records: Records, title: str, every: Sequence[Sequence[Group]]) -> p
 
 
 def _figure(records: Records, found: Sequence[Dataset]) -> page.Figure:
-    """Scores and reductions of the error, the paper's below ours, for the main models only."""
-    shown = records.main_models
+    """Scores and reductions of the error, the paper's below ours, for the main models only.
+
+    Of weights that were replaced under the same name, those that have run are shown, else the
+    earlier ones.
+    """
+    ran = [name for name in records.study.current if name in records.models]
+    replaced = [m for m in records.study.earlier if m.startswith(tuple(f"{n} " for n in ran))]
+    shown = [name for name in records.main_models if name not in replaced]
     scores, errors = [], []
     for dataset in found:
         title, others = records.title(dataset), PUBLISHED.get(dataset.task)
