@@ -1,12 +1,13 @@
 """One training set of named entities from openly licensed ones: PER, LOC, ORG and MISC.
 
-    python scripts/open_ner_data.py open-ner OUTPUT
+    python scripts/open_ner_data.py open-ner OUTPUT [SILVER]
 
 `open-ner` is a folder with uner-ewt, wikigold, wnut17, btc and crossner, each in its own column
 format. OUTPUT gets train.conll, dev.conll and test.conll, a word and its tag per line:
 
 - train: half of UNER English-EWT's dev part (documents, chosen by a hash of their names), several
-  times, and all of the other sets;
+  times, all of the other sets, and SILVER if it is given: sentences labeled by a model
+  (silver.conll of scripts/silver_names.py);
 - dev: the other half of it; test: its test part.
 
 Types are mapped by TYPES; a type that is not there is no name (an algorithm, a music genre, an
@@ -63,7 +64,7 @@ def mapped(sentence: Sentence) -> Sentence:
         kind = TYPES.get(kind, "")
         if word == "@" or (place and sentence[place - 1][0] == "@"):
             kind = ""  # a user's name
-        starts = prefix == "B" or kind != before
+        starts = prefix in ("B", "S") or kind != before
         found.append((word, f"{'B' if starts else 'I'}-{kind}" if kind else "O"))
         before = kind
     return found
@@ -83,12 +84,12 @@ def write(path: Path, found: Iterable[Sentence]) -> int:
 
 def main() -> None:
     """Write the three parts and say how many sentences each has."""
-    source, output = map(Path, sys.argv[1:])
+    source, output, *silver = map(Path, sys.argv[1:])
     output.mkdir(parents=True, exist_ok=True)
     uner = list(sentences(source / "uner-ewt/dev.iob2", 1, 2))
     train = REPEATS * [each for document, each in uner if is_chosen(document)]
     folders = ("wikigold/*.conll", "wnut17/*.conll", "btc/*.conll", "crossner/*/*.conll")
-    others = [path for pattern in folders for path in sorted(source.glob(pattern))]
+    others = [*silver, *(path for each in folders for path in sorted(source.glob(each)))]
     train += [each for path in others for _, each in sentences(path, 0, 1)]
     dev = [each for document, each in uner if not is_chosen(document)]
     test = [each for _, each in sentences(source / "uner-ewt/test.iob2", 1, 2)]

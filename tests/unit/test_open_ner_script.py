@@ -37,3 +37,7 @@ def test_sets_become_one_with_four_types(tmp_path):
         "Ada\tB-PER\nBayes\tO\nrule\tO\n",
     ):
         assert f"\n\n{sentence}" in train
+    silver = tmp_path / "silver.conll"
+    silver.write_text("Ada\tS-PER\nMira\tB-PER\nSol\tE-PER\n")
+    subprocess.run([sys.executable, SCRIPT, tmp_path / "in", out, silver], check=True)
+    assert "\n\nAda\tB-PER\nMira\tB-PER\nSol\tI-PER\n\n" in (out / "train.conll").read_text()
