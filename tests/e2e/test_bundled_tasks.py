@@ -1,5 +1,6 @@
 """The task models that come with relmo: two lines after a plain installation."""
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -37,7 +38,7 @@ def test_places_are_those_of_the_text_as_given(pos):
 def test_places_of_any_text_are_its_own(pos, text):
     found = pos(text)
     assert [text[token.start : token.end] for token in found] == [token.text for token in found]
-    assert all(one.end <= two.start for one, two in zip(found, found[1:], strict=False))
+    assert all(one.end <= two.start for one, two in pairwise(found))
 
 
 def test_its_facts_are_those_of_the_card(pos):

@@ -1,0 +1,47 @@
+"""Names labeled by teachers: which tags are kept, which sentences are read."""
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPTS = Path(__file__).parents[2] / "scripts"
+spec = importlib.util.spec_from_file_location("silver_names", SCRIPTS / "silver_names.py")
+script = importlib.util.module_from_spec(spec)
+sys.modules["silver_names"] = script
+spec.loader.exec_module(script)
+
+ROW = "{}\t{}\t{}\t{}\t_\t_\t0\troot\t_\t_\n"
+
+
+@pytest.mark.parametrize(
+    ("names", "others", "wanted"),
+    [
+        ("O O S-PER", "S-MISC O S-MISC", "S-MISC O S-PER"),
+        ("O O O", "B-MISC I-MISC E-MISC", "B-MISC I-MISC E-MISC"),
+        ("O S-LOC O O", "B-MISC E-MISC O S-MISC", "O S-LOC O S-MISC"),
+        ("B-ORG E-ORG", "S-PER O", "B-ORG E-ORG"),
+    ],
+)
+def test_misc_is_added_where_no_other_name_stands(names, others, wanted):
+    assert script.with_misc(names.split(), others.split()) == wanted.split()
+
+
+def test_sentences_of_both_files_are_matched_by_their_words(tmp_path):
+    words = [("Ada", "PROPN"), ("sang", "VERB")]
+    rows = [ROW.format(n, word, word, tag) for n, (word, tag) in enumerate(words, 1)]
+    (tmp_path / "en_ewt-ud-dev.conllu").write_text("".join(rows) + "\n", encoding="utf-8")
+    (tmp_path / "uner-ewt").mkdir()
+    uner = "# newdoc id = d1\n1\tAda\tB-PER\t-\t-\n2\tsang\tO\t-\t-\n\n1\tBob\tB-PER\t-\t-\n"
+    (tmp_path / "uner-ewt" / "dev.iob2").write_text(uner, encoding="utf-8")
+    found = list(script.uner(tmp_path, tmp_path, "dev"))  # Bob is tokenized otherwise there
+    assert found == [
+        ("# newdoc id = d1", script.Example(("Ada", "sang"), ("PROPN", "VERB"), ("S-PER", "O"), 0))
+    ]
+
+
+def test_batches_hold_every_example_once_and_similar_lengths():
+    examples = [script.Example(("a",) * n, ("X",) * n, (), 0) for n in (5, 1, 4, 2, 3)]
+    found = list(script.batches(examples, 2))
+    assert found == [[1, 3], [4, 2], [0]]
