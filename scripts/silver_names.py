@@ -28,6 +28,7 @@ from torch import Tensor, nn
 
 from relmo.elmo import Elmo
 from relmo.files import write_json
+from relmo.kernels.cpu_products import Precision
 from relmo.nn.blocks.crf import Crf
 from relmo.nn.blocks.encoder import RecurrentEncoder
 from relmo.nn.scalar_mix import ScalarMix
@@ -91,8 +92,10 @@ class Teacher(nn.Module):
 class Reader:
     """Turns examples into tensors."""
 
-    def __init__(self, cache: LayerCache, output: OutputEmbeddings, upos: Sequence[str]) -> None:
-        self.cache, self.output = cache, output
+    def __init__(
+        self, cache: LayerCache, output: OutputEmbeddings, upos: Sequence[str], device: str
+    ) -> None:
+        self.cache, self.output, self.device = cache, output, device
         self.upos = {tag: number for number, tag in enumerate(upos)}
 
     def __call__(self, examples: Sequence[Example]) -> tuple[Tensor, ...]:
@@ -107,7 +110,8 @@ class Reader:
         sets = torch.tensor([e.set_number for e in examples])
         layers = self.cache([e.words for e in examples])
         found = map(torch.from_numpy, (rows, upos))
-        return (layers, *found, sets, torch.from_numpy(mask))
+        batch = (layers, *found, sets, torch.from_numpy(mask))
+        return tuple(each.to(self.device) for each in batch)
 
 
 def labeled(source: Path, ud: Path, pos_run: Path) -> tuple[list[Example], list[Example]]:
@@ -171,7 +175,8 @@ def train_teacher(
             for b, e in enumerate(some):
                 wanted[b, : len(e.tags)] = [number_of[tag] for tag in e.tags]
             scores = teacher(*given, mask)
-            loss = teacher.crf.loss(scores, torch.from_numpy(wanted), mask).mean()
+            gold = torch.from_numpy(wanted).to(mask.device)
+            loss = teacher.crf.loss(scores, gold, mask).mean()
             optimizer.zero_grad()
             loss.backward()
             nn.utils.clip_grad_norm_(teacher.parameters(), 5.0)
@@ -187,7 +192,7 @@ def find(
 ) -> list[list[str]]:
     """The tags of each example by the mean of all teachers' scores."""
     found: dict[int, list[str]] = {}
-    crf = Crf(len(tags), teachers[0].crf.allowed)
+    crf = Crf(len(tags), teachers[0].crf.allowed).to(reader.device)
     for name in ("transitions", "start", "end"):
         values = torch.stack([getattr(t.crf, name) for t in teachers]).mean(0)
         getattr(crf, name).copy_(values)
@@ -222,10 +227,12 @@ def main() -> None:
     parser.add_argument("--elmo", default="relmo-en-base")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--epochs", type=int, default=5)
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--cache", type=Path, help="of ELMo's layers; OUTPUT/cache by default")
     parser.add_argument("--output", type=Path, required=True)
     given = parser.parse_args()
-    elmo = Elmo.from_pretrained(given.elmo, device="cpu", precision="int8")
+    precision: Precision = "int8" if given.device == "cpu" else "bfloat16"
+    elmo = Elmo.from_pretrained(given.elmo, device=given.device, precision=precision)
     train, dev = labeled(given.source, given.ud, given.pos)
     test = [e for _, e in uner(given.source, given.ud, "test")]
     print(f"{len(dev):,} dev and {len(test):,} test sentences")
@@ -237,10 +244,10 @@ def main() -> None:
     words = [e.words for e in (*train, *bare, *dev, *test)]  # in the order of open_ner_data.py
     output = OutputEmbeddings(elmo)
     cache = LayerCache(elmo, words, given.cache or given.output / "cache")
-    reader, teachers, scores = Reader(cache, output, upos), [], []
+    reader, teachers, scores = Reader(cache, output, upos, given.device), [], []
     for seed in range(given.seeds):
         torch.manual_seed(seed)
-        teachers.append(Teacher(elmo, output, len(upos), tags))
+        teachers.append(Teacher(elmo, output, len(upos), tags).to(given.device))
         train_teacher(teachers[-1], reader, train, tags, given.epochs, seed)
         for name, part in (("dev", dev), ("test", test)):
             for what, some in (("one", teachers[-1:]), ("all", teachers)):

@@ -5,6 +5,10 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
+
+from relmo.tasks.layer_cache import LayerCache
+from relmo.tasks.output_embeddings import OutputEmbeddings
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 spec = importlib.util.spec_from_file_location("silver_names", SCRIPTS / "silver_names.py")
@@ -45,3 +49,22 @@ def test_batches_hold_every_example_once_and_similar_lengths():
     examples = [script.Example(("a",) * n, ("X",) * n, (), 0) for n in (5, 1, 4, 2, 3)]
     found = list(script.batches(examples, 2))
     assert found == [[1, 3], [4, 2], [0]]
+
+
+def test_a_teacher_learns_names_from_parts_of_speech(tiny_lm, tmp_path):
+    """Words alone do not tell here: only a proper noun of the first set is a name."""
+    torch.manual_seed(0)
+    words = ("cat", "bank")
+    examples = []
+    for upos in (("PROPN", "NOUN"), ("NOUN", "NOUN")):
+        for number in (0, 1):
+            name = "S-PER" if upos[0] == "PROPN" and number == 0 else "O"
+            examples.append(script.Example(words, upos, (name, "O"), number))
+    tags = ["O", "S-PER"]
+    output = OutputEmbeddings(tiny_lm)
+    cache = LayerCache(tiny_lm, [words], tmp_path)
+    reader = script.Reader(cache, output, ["NOUN", "PROPN"], "cpu")
+    teacher = script.Teacher(tiny_lm, output, 2, tags)
+    script.train_teacher(teacher, reader, examples * 200, tags, 20, seed=0)
+    found = script.find([teacher, teacher], reader, examples, tags)
+    assert found == [list(example.tags) for example in examples]
