@@ -1,13 +1,13 @@
 """One training set of named entities from openly licensed ones: PER, LOC, ORG and MISC.
 
-    python scripts/open_ner_data.py open-ner OUTPUT [SILVER]
+    python scripts/open_ner_data.py open-ner OUTPUT [SILVER…]
 
 `open-ner` is a folder with uner-ewt, wikigold, wnut17, btc and crossner, each in its own column
 format. OUTPUT gets train.conll, dev.conll and test.conll, a word and its tag per line:
 
 - train: half of UNER English-EWT's dev part (documents, chosen by a hash of their names), several
-  times, all of the other sets, and SILVER if it is given: sentences labeled by a model
-  (silver.conll of scripts/silver_names.py);
+  times, and all of the other sets, or instead of these the files SILVER, sentences labeled by a
+  model as UNER would (scripts/silver_names.py): the other sets mark names in other ways;
 - dev: the other half of it; test: its test part.
 
 Types are mapped by TYPES; a type that is not there is no name (an algorithm, a music genre, an
@@ -89,7 +89,7 @@ def main() -> None:
     uner = list(sentences(source / "uner-ewt/dev.iob2", 1, 2))
     train = REPEATS * [each for document, each in uner if is_chosen(document)]
     folders = ("wikigold/*.conll", "wnut17/*.conll", "btc/*.conll", "crossner/*/*.conll")
-    others = [*silver, *(path for each in folders for path in sorted(source.glob(each)))]
+    others = silver or [path for each in folders for path in sorted(source.glob(each))]
     train += [each for path in others for _, each in sentences(path, 0, 1)]
     dev = [each for document, each in uner if not is_chosen(document)]
     test = [each for _, each in sentences(source / "uner-ewt/test.iob2", 1, 2)]

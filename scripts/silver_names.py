@@ -1,4 +1,4 @@
-"""Label the training part of UD English-EWT with names, for want of a labeled one.
+"""Label UD English-EWT's training part with names, for want of labels, and other sets anew.
 
     python scripts/silver_names.py open-ner ud-ewt --pos runs/pos --output silver
 
@@ -10,8 +10,9 @@ scripts/open_ner_data.py, whose parts of speech come from `--pos`, a run of that
 a vector of its own, so that the teacher learns how they differ and labels as UNER does. Names of
 the kind MISC, which UNER does not mark, are found as WikiGold marks them.
 
-OUTPUT gets silver.conll, a word and its tag per line, and teacher.json, the teachers' scores on the
-other half of UNER's dev part. open_ner_data.py adds silver.conll to its training part.
+OUTPUT gets silver.conll, the treebank, and others.conll, the other sets as UNER would label them, a
+word and its tag per line; and teacher.json, the teachers' scores on the other half of UNER's dev
+part and on its test part. open_ner_data.py takes both files in place of the other sets.
 """
 
 from __future__ import annotations
@@ -255,14 +256,18 @@ def main() -> None:
                 f1 = entity_scores([e.tags for e in part], found).overall.percent()
                 scores.append({"seed": seed, "part": name, "teachers": what, **f1})
                 print(scores[-1], flush=True)
-    names = find(teachers, reader, bare, tags)
-    others = find(teachers, reader, [e._replace(set_number=1) for e in bare], tags)
-    blocks = [
-        "".join(f"{word}\t{tag}\n" for word, tag in zip(e.words, with_misc(a, b), strict=True))
-        for e, a, b in zip(bare, names, others, strict=True)
-    ]
     given.output.mkdir(parents=True, exist_ok=True)
-    (given.output / "silver.conll").write_text("\n".join(blocks), encoding="utf-8")
+    others = [e for e in train if e.set_number]
+    for name, some in (("silver", bare), ("others", others)):
+        names, with_others = (
+            find(teachers, reader, [e._replace(set_number=number) for e in some], tags)
+            for number in (0, 1)
+        )
+        blocks = [
+            "".join(f"{word}\t{tag}\n" for word, tag in zip(e.words, with_misc(a, b), strict=True))
+            for e, a, b in zip(some, names, with_others, strict=True)
+        ]
+        (given.output / f"{name}.conll").write_text("\n".join(blocks), encoding="utf-8")
     write_json(given.output / "teacher.json", {"scores": scores})
 
 
