@@ -7,6 +7,7 @@ is, however rare in a task's own data. They belong to the ELMo model: a task sto
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,10 +31,7 @@ class OutputEmbeddings:
                 "model"
             )
         self._elmo, self._lexicon = elmo, elmo.lexicon
-        weight = elmo.lm.head.weight  # (V, P)
-        self.width = weight.shape[1]
-        self._mean = weight.mean(0)  # (P,)
-        self._scale = SPREAD / (weight.std(correction=0).item() or 1.0)
+        self.width = elmo.lm.head.weight.shape[1]
 
     def rows(self, words: Iterable[str]) -> NDArray[np.int64]:
         """Row of each word: as it is written, else in lower case, else that of `<UNK>`."""
@@ -42,8 +40,13 @@ class OutputEmbeddings:
 
     def __call__(self, rows: Tensor) -> Tensor:
         """Vectors of these rows, (B, T) -> (B, T, P)."""
-        weight = self._elmo.lm.head.weight
-        if self._mean.device != weight.device:
-            self._mean = self._mean.to(weight.device)
-        vectors: Tensor = (weight[rows] - self._mean) * self._scale
+        weight = self._elmo.lm.head.weight  # (V, P)
+        mean, scale = self._center
+        vectors: Tensor = (weight[rows] - mean.to(weight.device)) * scale
         return vectors
+
+    @cached_property
+    def _center(self) -> tuple[Tensor, float]:
+        """The mean of the rows, (P,), and what brings them to `SPREAD`."""
+        weight = self._elmo.lm.head.weight
+        return weight.mean(0), SPREAD / (weight.std(correction=0).item() or 1.0)

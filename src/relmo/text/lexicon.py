@@ -9,6 +9,7 @@ from __future__ import annotations
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from copy import copy
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -159,7 +160,10 @@ class Lexicon:
                 f"{path}: has {len(counts):,} counts for {len(self):,} words; expected one ≥ 0 per "
                 f"word: are vocab.txt and it from the same model?"
             )
-        return Lexicon(self.words, counts)
+        found = copy(self)  # numbering 100,000 words again would take as long as reading them
+        found.counts = counts
+        vars(found).pop("log_frequencies", None)
+        return found
 
     def write_counts(self, path: Path) -> None:
         """Write the counts, if there are any: one integer per line."""
