@@ -99,7 +99,7 @@ def _code(about: About, example: object) -> str:
     """How the model is loaded and called, and what the call returns."""
     last = about.name.rpartition("-")[2]
     variable = last if last.isidentifier() else "model"
-    lines = ["import relmo", f'{variable} = relmo.load("{about.name}")']
+    lines = ["import relmo", "", f'{variable} = relmo.load("{about.name}")']
     if about.example:
         texts = (json.dumps(text, ensure_ascii=False) for text in about.example)
         lines.append(f"{variable}({', '.join(texts)})")
