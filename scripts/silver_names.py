@@ -1,14 +1,16 @@
 """Label UD English-EWT's training part with names, for want of labels, and other sets anew.
 
-    python scripts/silver_names.py open-ner ud-ewt --pos runs/pos --output silver
+    python scripts/silver_names.py open-ner ud-ewt --pos runs/pos --vectors glove-100d.txt \
+        --output silver
 
 UNER English-EWT has names for the dev and test parts of the treebank alone. A teacher that reads
 what no text to come has, the treebank's own parts of speech, finds the names of the training part
 much better than a model of the words: a proper noun is nearly always in a name, another word
 hardly ever. It learns from half of UNER's dev part and from the other sets of
 scripts/open_ner_data.py, whose parts of speech come from `--pos`, a run of that task; each set has
-a vector of its own, so that the teacher learns how they differ and labels as UNER does. Names of
-the kind MISC, which UNER does not mark, are found as WikiGold marks them.
+a vector of its own, so that the teacher learns how they differ and labels as UNER does. It reads
+all words of the file of vectors, which a model that is shipped cannot carry. Names of the kind
+MISC, which UNER does not mark, are found as WikiGold marks them.
 
 OUTPUT gets silver.conll, the treebank, and others.conll, the other sets as UNER would label them, a
 word and its tag per line; and teacher.json, the teachers' scores on the other half of UNER's dev
@@ -39,6 +41,7 @@ from relmo.tasks.metrics import entity_scores
 from relmo.tasks.ner.data import TaggedSentence, read_conllu
 from relmo.tasks.output_embeddings import OutputEmbeddings
 from relmo.tasks.run import load_task
+from relmo.tasks.static_vectors import StaticVectors, read_vectors
 from relmo.types import Layers
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -47,7 +50,7 @@ from open_ner_data import is_chosen, mapped, sentences
 SETS = {"uner": "", "wikigold": "wikigold/*", "wnut": "wnut17/*", "btc": "btc/*",
         "crossner": "crossner/*/*.conll"}  # fmt: skip
 REPEATS = 5
-LABELS = ("PER", "LOC", "ORG", "MISC")
+SHAPES = 5
 
 
 class Example(NamedTuple):
@@ -61,28 +64,36 @@ class Example(NamedTuple):
 
 
 class Teacher(nn.Module):
-    """ELMo, softmax rows, part of speech and set -> biLSTM -> CRF, (B, T, E) -> (B, T, K)."""
+    """Word vectors, letter case, part of speech and set -> biLSTM -> CRF, (B, T, E) -> (B, T, K).
+
+    Word vectors are ELMo's, the rows of its softmax and those of a file.
+    """
 
     def __init__(
-        self, elmo: Elmo, output: OutputEmbeddings, num_upos: int, tags: Sequence[str]
-    ) -> None:
+        self, elmo: Elmo, output: OutputEmbeddings, static: StaticVectors, num_upos: int,
+        tags: Sequence[str],
+    ) -> None:  # fmt: skip
         super().__init__()
         self.mix = ScalarMix(elmo.config.num_layers)
         self.output = output
+        table = torch.tensor(static.table)
+        table[1] = 0  # a word without a vector
+        self.register_buffer("static", table, persistent=False)
         self.upos, self.sets = nn.Embedding(num_upos, 32), nn.Embedding(len(SETS), 16)
+        self.shapes = nn.Embedding(SHAPES, 8)
         self.elmo_dropout, self.dropout = nn.Dropout(0.5), nn.Dropout(0.3)
-        width = elmo.config.width + output.width + 32 + 16
+        width = elmo.config.width + output.width + table.shape[1] + 32 + 8 + 16
         self.encoder = RecurrentEncoder(width, 200, 1, 0.5)
         self.to_tags = nn.Linear(400, len(tags))
         self.crf = Crf(len(tags), torch.tensor(transitions_allowed(tags)))
         self.last_dropout = nn.Dropout(0.5)
 
-    def forward(
-        self, layers: Tensor, rows: Tensor, upos: Tensor, sets: Tensor, mask: Tensor
-    ) -> Tensor:
-        """Scores of the tags, (B, T, K)."""
+    def forward(self, layers: Tensor, words: Tensor, sets: Tensor, mask: Tensor) -> Tensor:
+        """Scores of the tags, (B, T, K); see `Reader` for what is read."""
+        rows, static, upos, shapes = words  # (B, T) each
         mixed = self.elmo_dropout(self.mix(Layers(layers, mask)))  # (B, T, D)
-        own = self.dropout(torch.cat([self.output(rows), self.upos(upos)], -1))  # (B, T, ·)
+        parts = self.output(rows), self.static[static], self.upos(upos), self.shapes(shapes)
+        own = self.dropout(torch.cat(parts, -1))  # (B, T, ·)
         style = self.sets(sets).unsqueeze(1).expand(-1, mask.shape[1], -1)  # (B, T, ·)
         x = torch.cat([mixed, own, style], -1) * mask.unsqueeze(-1)  # (B, T, E)
         h = self.encoder(x, mask.sum(1))  # (B, T, 2H)
@@ -94,25 +105,38 @@ class Reader:
     """Turns examples into tensors."""
 
     def __init__(
-        self, cache: LayerCache, output: OutputEmbeddings, upos: Sequence[str], device: str
-    ) -> None:
-        self.cache, self.output, self.device = cache, output, device
+        self, cache: LayerCache, output: OutputEmbeddings, static: StaticVectors,
+        upos: Sequence[str], device: str,
+    ) -> None:  # fmt: skip
+        self.cache, self.output, self.static, self.device = cache, output, static, device
         self.upos = {tag: number for number, tag in enumerate(upos)}
 
     def __call__(self, examples: Sequence[Example]) -> tuple[Tensor, ...]:
-        """Layers (L + 1, B, T, D), rows and parts of speech (B, T), sets (B,), mask (B, T)."""
+        """Layers (L + 1, B, T, D), words (4, B, T), sets (B,), mask (B, T).
+
+        Words are rows of the softmax, rows of the file, parts of speech, and how they are written.
+        """
         T = max(len(e.words) for e in examples)
-        rows, upos = np.zeros((2, len(examples), T), np.int64)
+        words = np.zeros((4, len(examples), T), np.int64)
         mask = np.zeros((len(examples), T), bool)
         for b, e in enumerate(examples):
             n = len(e.words)
-            rows[b, :n], upos[b, :n] = self.output.rows(e.words), [self.upos[u] for u in e.upos]
+            words[:2, b, :n] = self.output.rows(e.words), self.static.rows(e.words)
+            words[2:, b, :n] = [self.upos[u] for u in e.upos], [shape(word) for word in e.words]
             mask[b, :n] = True
         sets = torch.tensor([e.set_number for e in examples])
         layers = self.cache([e.words for e in examples])
-        found = map(torch.from_numpy, (rows, upos))
-        batch = (layers, *found, sets, torch.from_numpy(mask))
+        batch = (layers, torch.from_numpy(words), sets, torch.from_numpy(mask))
         return tuple(each.to(self.device) for each in batch)
+
+
+def shape(word: str) -> int:
+    """How a word is written: 1 lower case, 2 capitals, 3 a capital first, 4 otherwise."""
+    if word.islower():
+        return 1
+    if word.isupper() and len(word) > 1:
+        return 2
+    return 3 if word[:1].isupper() else 4
 
 
 def labeled(source: Path, ud: Path, pos_run: Path) -> tuple[list[Example], list[Example]]:
@@ -225,6 +249,7 @@ def main() -> None:
     parser.add_argument("source", type=Path, help="open-ner")
     parser.add_argument("ud", type=Path, help="folder of UD English-EWT")
     parser.add_argument("--pos", type=Path, required=True, help="run of the task pos")
+    parser.add_argument("--vectors", type=Path, required=True, help="static word vectors")
     parser.add_argument("--elmo", default="relmo-en-base")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--epochs", type=int, default=5)
@@ -244,11 +269,12 @@ def main() -> None:
     upos = sorted({u for e in (*train, *dev, *test, *bare) for u in e.upos})
     words = [e.words for e in (*train, *bare, *dev, *test)]  # in the order of open_ner_data.py
     output = OutputEmbeddings(elmo)
+    static = read_vectors(given.vectors, {word for each in words for word in each})
     cache = LayerCache(elmo, words, given.cache or given.output / "cache")
-    reader, teachers, scores = Reader(cache, output, upos, given.device), [], []
+    reader, teachers, scores = Reader(cache, output, static, upos, given.device), [], []
     for seed in range(given.seeds):
         torch.manual_seed(seed)
-        teachers.append(Teacher(elmo, output, len(upos), tags).to(given.device))
+        teachers.append(Teacher(elmo, output, static, len(upos), tags).to(given.device))
         train_teacher(teachers[-1], reader, train, tags, given.epochs, seed)
         for name, part in (("dev", dev), ("test", test)):
             for what, some in (("one", teachers[-1:]), ("all", teachers)):

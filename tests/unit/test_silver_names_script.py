@@ -9,6 +9,7 @@ import torch
 
 from relmo.tasks.layer_cache import LayerCache
 from relmo.tasks.output_embeddings import OutputEmbeddings
+from relmo.tasks.static_vectors import random_vectors
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 spec = importlib.util.spec_from_file_location("silver_names", SCRIPTS / "silver_names.py")
@@ -63,8 +64,15 @@ def test_a_teacher_learns_names_from_parts_of_speech(tiny_lm, tmp_path):
     tags = ["O", "S-PER"]
     output = OutputEmbeddings(tiny_lm)
     cache = LayerCache(tiny_lm, [words], tmp_path)
-    reader = script.Reader(cache, output, ["NOUN", "PROPN"], "cpu")
-    teacher = script.Teacher(tiny_lm, output, 2, tags)
+    static = random_vectors(words, 4)
+    reader = script.Reader(cache, output, static, ["NOUN", "PROPN"], "cpu")
+    teacher = script.Teacher(tiny_lm, output, static, 2, tags)
     script.train_teacher(teacher, reader, examples * 200, tags, 20, seed=0)
     found = script.find([teacher, teacher], reader, examples, tags)
     assert found == [list(example.tags) for example in examples]
+
+
+def test_a_word_is_written_in_one_of_four_ways():
+    assert [script.shape(word) for word in ("bank", "NATO", "Oslo", "I", "?", "iPod")] == [
+        1, 2, 3, 3, 4, 4,
+    ]  # fmt: skip
