@@ -1,7 +1,7 @@
 """Label UD English-EWT's training part with names, for want of labels, and other sets anew.
 
     python scripts/silver_names.py open-ner ud-ewt --pos runs/pos --vectors glove-100d.txt \
-        --output silver
+        --text news.txt --output silver
 
 UNER English-EWT has names for the dev and test parts of the treebank alone. A teacher that reads
 what no text to come has, the treebank's own parts of speech, finds the names of the training part
@@ -12,9 +12,10 @@ a vector of its own, so that the teacher learns how they differ and labels as UN
 all words of the file of vectors, which a model that is shipped cannot carry. Names of the kind
 MISC, which UNER does not mark, are found as WikiGold marks them.
 
-OUTPUT gets silver.conll, the treebank, and others.conll, the other sets as UNER would label them, a
-word and its tag per line; and teacher.json, the teachers' scores on the other half of UNER's dev
-part and on its test part. open_ner_data.py takes both files in place of the other sets.
+OUTPUT gets silver.conll, the treebank, others.conll, the other sets as UNER would label them, and
+text.conll, the sentences of the plain text of `--text`, each with a word and its tag per line; and
+teacher.json, the teachers' scores on the other half of UNER's dev part and on its test part.
+open_ner_data.py takes these files in place of the other sets.
 """
 
 from __future__ import annotations
@@ -39,7 +40,9 @@ from relmo.tasks.chunk_tags import to_bioes, transitions_allowed, without_labels
 from relmo.tasks.layer_cache import LayerCache
 from relmo.tasks.metrics import entity_scores
 from relmo.tasks.ner.data import TaggedSentence, read_conllu
+from relmo.tasks.ner.task import NerTask
 from relmo.tasks.output_embeddings import OutputEmbeddings
+from relmo.tasks.plain_text import sentences_of
 from relmo.tasks.run import load_task
 from relmo.tasks.static_vectors import StaticVectors, read_vectors
 from relmo.types import Layers
@@ -51,6 +54,8 @@ SETS = {"uner": "", "wikigold": "wikigold/*", "wnut": "wnut17/*", "btc": "btc/*"
         "crossner": "crossner/*/*.conll"}  # fmt: skip
 REPEATS = 5
 SHAPES = 5
+LENGTHS = range(4, 81)
+"""Words of the sentences of plain text that are labeled."""
 
 
 class Example(NamedTuple):
@@ -139,21 +144,32 @@ def shape(word: str) -> int:
     return 3 if word[:1].isupper() else 4
 
 
-def labeled(source: Path, ud: Path, pos_run: Path) -> tuple[list[Example], list[Example]]:
+def labeled(source: Path, ud: Path, task: NerTask) -> tuple[list[Example], list[Example]]:
     """Training examples of all sets, UNER's several times, and those of UNER to choose by."""
     own = [(is_chosen(document), e) for document, e in uner(source, ud, "dev")]
     train = REPEATS * [e for is_ours, e in own if is_ours]
-    task = load_task(pos_run, device="cpu")
     for number, pattern in enumerate(SETS.values()):
         found = [
             each
             for path in (sorted(source.glob(pattern)) if pattern else [])
             for _, each in sentences(path, 0, 1)
         ]
-        bare = [TaggedSentence(tuple(word for word, _ in each), ()) for each in found]
-        tags = task.predict(bare)
+        tags = upos_of([tuple(word for word, _ in each) for each in found], task)
         train += [example(each, t, number) for each, t in zip(found, tags, strict=True)]
     return train, [e for is_ours, e in own if not is_ours]
+
+
+def plain(path: Path, task: NerTask) -> list[Example]:
+    """The sentences of a text without labels, each once."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    found = dict.fromkeys(words for line in lines for words, _ in sentences_of(line))
+    words = [each for each in found if len(each) in LENGTHS]
+    return [Example(w, u, (), 0) for w, u in zip(words, upos_of(words, task), strict=True)]
+
+
+def upos_of(sentences: Sequence[tuple[str, ...]], task: NerTask) -> list[tuple[str, ...]]:
+    """Parts of speech as a tagger finds them."""
+    return [tuple(tags) for tags in task.predict([TaggedSentence(s, ()) for s in sentences])]
 
 
 def uner(source: Path, ud: Path, part: str) -> Iterator[tuple[str, Example]]:
@@ -250,6 +266,7 @@ def main() -> None:
     parser.add_argument("ud", type=Path, help="folder of UD English-EWT")
     parser.add_argument("--pos", type=Path, required=True, help="run of the task pos")
     parser.add_argument("--vectors", type=Path, required=True, help="static word vectors")
+    parser.add_argument("--text", type=Path, help="plain text to be labeled too")
     parser.add_argument("--elmo", default="relmo-en-base")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--epochs", type=int, default=5)
@@ -259,15 +276,17 @@ def main() -> None:
     given = parser.parse_args()
     precision: Precision = "int8" if given.device == "cpu" else "bfloat16"
     elmo = Elmo.from_pretrained(given.elmo, device=given.device, precision=precision)
-    train, dev = labeled(given.source, given.ud, given.pos)
+    tagger = load_task(given.pos, device="cpu")
+    train, dev = labeled(given.source, given.ud, tagger)
     test = [e for _, e in uner(given.source, given.ud, "test")]
     print(f"{len(dev):,} dev and {len(test):,} test sentences")
     bare = [
         Example(s.words, s.tags, (), 0) for s in read_conllu(given.ud / "en_ewt-ud-train.conllu")
     ]
+    text = plain(given.text, tagger) if given.text else []
     tags = sorted({tag for e in train for tag in e.tags})
-    upos = sorted({u for e in (*train, *dev, *test, *bare) for u in e.upos})
-    words = [e.words for e in (*train, *bare, *dev, *test)]  # in the order of open_ner_data.py
+    upos = sorted({u for e in (*train, *dev, *test, *bare, *text) for u in e.upos})
+    words = [e.words for e in (*train, *bare, *dev, *test, *text)]
     output = OutputEmbeddings(elmo)
     static = read_vectors(given.vectors, {word for each in words for word in each})
     cache = LayerCache(elmo, words, given.cache or given.output / "cache")
@@ -284,7 +303,7 @@ def main() -> None:
                 print(scores[-1], flush=True)
     given.output.mkdir(parents=True, exist_ok=True)
     others = [e for e in train if e.set_number]
-    for name, some in (("silver", bare), ("others", others)):
+    for name, some in (("silver", bare), ("others", others), ("text", text)):
         names, with_others = (
             find(teachers, reader, [e._replace(set_number=number) for e in some], tags)
             for number in (0, 1)
