@@ -14,7 +14,8 @@ MISC, which UNER does not mark, are found as WikiGold marks them.
 
 OUTPUT gets silver.conll, the treebank, others.conll, the other sets as UNER would label them, and
 text.conll, the sentences of the plain text of `--text`, each with a word and its tag per line; and
-teacher.json, the teachers' scores on the other half of UNER's dev part and on its test part.
+teacher.json, the teachers' scores on the other half of UNER's dev part and on its test part, of
+the latter also with the parts of speech that `--pos` finds.
 open_ner_data.py takes these files in place of the other sets.
 """
 
@@ -279,13 +280,15 @@ def main() -> None:
     tagger = load_task(given.pos, device="cpu")
     train, dev = labeled(given.source, given.ud, tagger)
     test = [e for _, e in uner(given.source, given.ud, "test")]
+    tags_of = upos_of([e.words for e in test], tagger)
+    tagged = [e._replace(upos=t) for e, t in zip(test, tags_of, strict=True)]
     print(f"{len(dev):,} dev and {len(test):,} test sentences")
     bare = [
         Example(s.words, s.tags, (), 0) for s in read_conllu(given.ud / "en_ewt-ud-train.conllu")
     ]
     text = plain(given.text, tagger) if given.text else []
     tags = sorted({tag for e in train for tag in e.tags})
-    upos = sorted({u for e in (*train, *dev, *test, *bare, *text) for u in e.upos})
+    upos = sorted({u for e in (*train, *dev, *test, *tagged, *bare, *text) for u in e.upos})
     words = [e.words for e in (*train, *bare, *dev, *test, *text)]
     output = OutputEmbeddings(elmo)
     static = read_vectors(given.vectors, {word for each in words for word in each})
@@ -295,7 +298,7 @@ def main() -> None:
         torch.manual_seed(seed)
         teachers.append(Teacher(elmo, output, static, len(upos), tags).to(given.device))
         train_teacher(teachers[-1], reader, train, tags, given.epochs, seed)
-        for name, part in (("dev", dev), ("test", test)):
+        for name, part in (("dev", dev), ("test", test), ("test, tagged", tagged)):
             for what, some in (("one", teachers[-1:]), ("all", teachers)):
                 found = [without_labels(t, ("MISC",)) for t in find(some, reader, part, tags)]
                 f1 = entity_scores([e.tags for e in part], found).overall.percent()

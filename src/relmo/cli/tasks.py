@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -263,7 +261,7 @@ def predict(
         _check_file(Path(file), "expected a text file, or - for standard input")
     with working("loading PyTorch"):
         from relmo.tasks.installed import find_task_model
-        from relmo.tasks.predictor import load
+        from relmo.tasks.predictor import in_parts, load
         from relmo.tasks.results import render, to_json
         from relmo.tasks.text_inputs import inputs_of_file
 
@@ -278,14 +276,14 @@ def predict(
     answered = "interrupted; answers so far are complete, one for each input in its order"
     shown = working("inputs answered", show=not (is_typed or is_seen))
     with if_interrupted(answered), shown as work:
-        while part := list(islice(inputs, 1 if is_typed else BATCH_SIZE)):
+        for part in in_parts(inputs, 1 if is_typed else BATCH_SIZE):
             for each, result in zip(part, predictor.answer([i.texts for i in part]), strict=True):
                 if as_json and not any(text.strip() for text in each.texts):
                     continue  # a blank line
                 if as_json:
                     named = zip(task.text_names, each.texts, strict=True)
                     found = {"line": each.line, **dict(named), task.result_name: to_json(result)}
-                    typer.echo(json.dumps(found, ensure_ascii=False))
+                    say(found, as_json=True)
                 else:
                     typer.echo(_shown(render(result, each.texts[-1].replace("\n", " "))))
             work.advance(len(part))

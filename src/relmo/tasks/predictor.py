@@ -8,10 +8,10 @@ for entities in ner(open("news.txt")): ...      # a stream of any length
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from relmo.elmo import Elmo
 from relmo.errors import TextError
@@ -20,6 +20,7 @@ from relmo.tasks.installed import find_task_model
 from relmo.tasks.labelled import AnyTask
 from relmo.tasks.run import load_task
 
+Item = TypeVar("Item")
 WINDOW = 256
 """Texts of a stream that are read together, so that sentences of similar length share a batch."""
 
@@ -40,15 +41,24 @@ class Predictor:
         Each result has its score, and offsets into the text as given (the last one of several).
         """
         if others or isinstance(texts, str):
-            (found,) = self.stream([(texts, *others)])
+            (found,) = self.answer([(texts, *others) if others else texts])
             return found
-        inputs = self.stream(texts)
-        return list(inputs) if isinstance(texts, list | tuple) else inputs
+        if isinstance(texts, bytes | Mapping | Set) or not isinstance(texts, Iterable):
+            raise TextError(
+                f"{self.name} expected a string, a list or a stream of inputs, got {texts!r:.80}"
+            )
+        if isinstance(texts, list | tuple):
+            checked = [self._texts(each, number) for number, each in enumerate(texts)]
+            return list(self.stream(checked))
+        return self.stream(texts)
 
     def stream(self, inputs: Iterable[Any], window: int = WINDOW) -> Iterator[Any]:
-        """The results of each input, in order, read some at a time."""
-        waiting = iter(inputs)
-        while part := list(islice(waiting, window)):
+        """The results of each input, in order, read some at a time.
+
+        If an input cannot be read, the results of those before it come first.
+        """
+        checked = (self._texts(each, number) for number, each in enumerate(inputs))
+        for part in in_parts(checked, window):
             yield from self.answer(part)
 
     def answer(self, inputs: Sequence[Any]) -> list[Any]:
@@ -73,15 +83,32 @@ class Predictor:
         reads = ", ".join(self.task.text_names)
         return f"Predictor({self.name!r}, {reads} -> {self.task.result_name})"
 
-    def _texts(self, given: Any) -> tuple[str, ...]:  # noqa: ANN401
-        """The texts of one input, checked."""
+    def _texts(self, given: Any, number: int | None = None) -> tuple[str, ...]:  # noqa: ANN401
+        """The texts of one input, checked; its number is that in a list or stream."""
         names = self.task.text_names
         texts = (given,) if isinstance(given, str) else given
         is_right = isinstance(texts, tuple | list) and len(texts) == len(names)
         if is_right and all(isinstance(text, str) for text in texts):
             return tuple(texts)
         wanted = f"a pair of strings ({', '.join(names)})" if len(names) > 1 else "a string"
-        raise TextError(f"{self.name} expected {wanted} as input, got {given!r:.80}")
+        where = "" if number is None else f" {number} (counted from 0)"
+        raise TextError(f"{self.name} expected {wanted} as input{where}, got {given!r:.80}")
+
+
+def in_parts(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
+    """Lists of so many items; what came before a fault is handed out before it is raised."""
+    waiting = iter(items)
+    while True:
+        part: list[Item] = []
+        try:
+            part.extend(islice(waiting, size))
+        except Exception:
+            if part:
+                yield part
+            raise
+        if not part:
+            return
+        yield part
 
 
 def _score(result: Any) -> float:  # noqa: ANN401 - of a task's own type

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
@@ -53,6 +54,10 @@ RANDOM_WIDTH = 100
 """Width of static vectors that are trained from random values where there is nothing else."""
 CARD, WORDS = TASK_CARD, "words.json"
 MAX_WORDS_BYTES = 256 * 2**20
+LABELS = {"labels", "tags"}
+"""Facts that are lists of labels, whose order is that of their numbers."""
+LEAST_TEMPERATURE = 0.01
+"""Far below any that calibration chooses; at 0 scores would be no numbers."""
 OPTIONAL = {"words", "calibration"}
 """Fields of a card that task.json need not have: words have a file of their own, and runs of
 earlier versions were not calibrated."""
@@ -135,7 +140,7 @@ class TaskCard(Settings):
         missing = {each.name for each in dataclasses.fields(cls)} - values.keys() - OPTIONAL
         if missing or not (folder / WORDS).is_file():
             what = ", ".join(sorted(missing)) or WORDS
-            raise WeightError(f"{folder}: {what} missing; train again")
+            raise WeightError(f"{folder}: {what} missing; {AGAIN}")
         with _describing(folder):
             words = json.loads(read_limited(folder / WORDS, MAX_WORDS_BYTES).decode("ascii"))
             sealed = values.pop(SEAL, None)  # runs of earlier versions have none
@@ -145,6 +150,10 @@ class TaskCard(Settings):
             strings = [card.task, *card.words, *(card.letters or ()), *(card.elmo or {}).values()]
             if not all(isinstance(each, str) for each in strings):
                 raise TypeError("expected strings")
+            _check_distinct("words", card.words)
+            for name in LABELS & card.facts.keys():
+                _check_distinct(name, card.facts[name])
+            _check_calibration(card.calibration)
             check_how_read(card.facts.get("source", {}))
         return card
 
@@ -152,6 +161,22 @@ class TaskCard(Settings):
         super().__post_init__()
         if self.elmo is not None and not self.elmo.keys() >= {"name", "fingerprint", "place"}:
             raise ConfigError("elmo must have a name, a fingerprint and a place")
+
+
+def _check_distinct(what: str, names: Any) -> None:  # noqa: ANN401 - as a file has it
+    if not isinstance(names, list) or not all(isinstance(each, str) for each in names):
+        raise TypeError(f"{what} must be a list of strings")
+    if len(set(names)) != len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"{what} contains {twice!r} twice")
+
+
+def _check_calibration(found: Mapping[str, Any]) -> None:
+    for name, value in found.items():
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        low = 0 if name == "threshold" else LEAST_TEMPERATURE
+        if not is_number or not low <= value < math.inf:
+            raise ValueError(f"calibration: {name} must be a number ≥ {low:g}, got {value!r}")
 
 
 @contextmanager

@@ -42,18 +42,19 @@ def inputs_of_file(folder: Path, file: str, column: str | None) -> Iterator[Text
         raise ConfigError(f"--text names a column of a table, but {where} is plain text")
     is_stdin = file == "-"
     lines = decoded_lines(sys.stdin.buffer, "standard input") if is_stdin else numbered_lines(path)
-    return _documents(lines) if task.reads_documents else _lines(task, lines)
+    if task.reads_documents:
+        return _documents(lines)
+    return _lines(task, lines, "standard input" if is_stdin else file)
 
 
-def _lines(task: type[AnyTask], lines: Iterable[tuple[int, str]]) -> Iterator[TextInput]:
+def _lines(task: type[AnyTask], lines: Iterable[tuple[int, str]], name: str) -> Iterator[TextInput]:
     """An input per line, blank ones included; a tab separates two texts."""
     names = task.text_names
     for number, line in lines:
         texts = line.split("\t", len(names) - 1) if line.strip() else [""] * len(names)
-        is_blank = [not text.strip() for text in texts]
-        if len(texts) != len(names) or (any(is_blank) and not all(is_blank)):
-            wanted = ", a tab and ".join(f"a {name}" for name in names)
-            raise TextError(f"line {number}: expected {wanted}, got {line[:40]!r}")
+        if len(texts) != len(names):
+            wanted = ", a tab and ".join(f"a {each}" for each in names)
+            raise TextError(f"{name}, line {number}: expected {wanted}, got {line[:40]!r}")
         yield TextInput(number, tuple(texts))
 
 

@@ -370,10 +370,10 @@ def test_a_folder_that_is_no_run_says_so(tmp_path, baseline):
         load_task(tmp_path, device="cpu")
     shutil.copytree(baseline, tmp_path / "run")
     (tmp_path / "run" / "words.json").unlink()
-    with pytest.raises(WeightError, match=r"words\.json missing; train again"):
+    with pytest.raises(WeightError, match=r"words\.json missing; copy it again"):
         load_task(tmp_path / "run", device="cpu")
     (tmp_path / "run" / "task.json").write_text("{}")
-    with pytest.raises(WeightError, match=r"elmo, facts, letters, .* missing; train again"):
+    with pytest.raises(WeightError, match=r"elmo, facts, letters, .* missing; copy it again"):
         load_task(tmp_path / "run", device="cpu")
 
 
@@ -445,6 +445,8 @@ def test_another_tensor_of_any_size_vouches_for_nothing(baseline, tmp_path, monk
         {"facts": {"tags": None}}, {"facts": {"labels": [["a"], {}]}}, {"words": 1},
         {"facts": {"source": [1]}}, {"facts": {"source": {"columns": 5}}},
         {"facts": {"source": {"split": {"seed": "x"}}}},
+        {"facts": {"tags": ["O", "O"]}}, {"words": ["a", "a"]}, {"calibration": {"temperature": 0}},
+        {"calibration": {"temperature": True}}, {"calibration": {"threshold": -1}},
     ],
     ids=str,
 )  # fmt: skip
