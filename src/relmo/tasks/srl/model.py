@@ -49,6 +49,8 @@ class SrlSettings(Settings):
     """Width of the vector that marks the predicate; unused if sentences are read once."""
     pair_width: Count = 300
     """Width of what is made of a word and a predicate if sentences are read once."""
+    pair_cells: CountOrZero = 0
+    """Cells per direction of the biLSTM that reads these for each predicate; 0: none."""
     finder_width: CountOrZero = 0
     """Cells per direction of the biLSTM that finds predicates; 0: words are looked up in a list
     of the training part's predicates instead, as in runs of earlier versions."""

@@ -1,9 +1,11 @@
 """Roles of all predicates of a sentence from one reading of it: for long texts and small machines.
 
 words (S, T) -> [static; letters; ELMo] (S, T, E) -> biLSTM, once per sentence (S, T, F)
-(word, predicate) -> relu(A h_w + B h_p + (C h_w) * (D h_p) + distance) (B, T, M) -> tags (B, T, K)
+(word, predicate) -> relu(A h_w + B h_p + (C h_w) * (D h_p) + distance) (B, T, M)
+                  -> a small biLSTM over the words of each predicate -> tags (B, T, K)
 
-S sentences have B predicates. `SrlModel` reads a sentence anew, with a mark, for each of them.
+S sentences have B predicates. `SrlModel` reads a sentence anew through all of its layers, with a
+mark, for each of them.
 """
 
 from __future__ import annotations
@@ -34,7 +36,11 @@ class PairModel(RoleTagger):
         self.distance = nn.Embedding(2 * FARTHEST + 1, s.pair_width)
         nn.init.normal_(self.distance.weight, std=0.1)
         self.dropout = nn.Dropout(s.dropout)
-        self.to_tags = nn.Linear(s.pair_width, len(tags))
+        self.reader = (
+            RecurrentEncoder(s.pair_width, s.pair_cells, dropout=s.dropout) if s.pair_cells else None
+        )
+        read_width = self.reader.width if self.reader else 0
+        self.to_tags = nn.Linear(s.pair_width + read_width, len(tags))
         self.finder = PredicateFinder(s, tokens) if s.finder_width else None
 
     def roles(self, x: Tensor, batch: TokenBatch, predicates: Tensor) -> Tensor:
@@ -48,5 +54,8 @@ class PairModel(RoleTagger):
         steps = torch.arange(h.shape[1], device=at.device) - at[:, None]  # (B, T)
         distance = self.distance(steps.clamp(-FARTHEST, FARTHEST) + FARTHEST)  # (B, T, M)
         pairs = torch.relu(word + other + word_factor * factor + distance)  # (B, T, M)
+        if self.reader is not None:
+            read = self.reader(pairs, batch.lengths[rows.cpu()])  # (B, T, 2H)
+            pairs = torch.cat([pairs, read], -1)  # (B, T, M + 2H)
         scores: Tensor = self.to_tags(self.dropout(pairs))  # (B, T, K)
         return scores

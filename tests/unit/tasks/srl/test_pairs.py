@@ -1,5 +1,7 @@
 """Roles of all predicates of a sentence from one reading of it."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -14,14 +16,15 @@ WORDS = ("we", "saw", "her", "cat", "👋🏽", "x" * 400, "नि", "שלום")
 TAGS = ("B-ARG0", "B-ARG1", "B-V", "I-ARG0", "I-ARG1", "O")
 SHORT, LONG = WORDS[:3], WORDS * 2
 SETTINGS = SrlSettings(reads="sentences", cell_width=8, num_layers=2, pair_width=6, finder_width=5)
+READS_PAIRS = replace(SETTINGS, pair_cells=4)
 
 
-def make(elmo=None, place="both"):
+def make(elmo=None, place="both", settings=SETTINGS):
     read = InputSettings(place=place)
     layer = None if elmo is None else make_elmo_layer(elmo, read)
     inputs = Inputs(random_vectors(WORDS, 6), None, layer, torch.device("cpu"))
     torch.manual_seed(0)
-    return inputs, PairModel(SETTINGS, inputs.make_module(read), TAGS).eval()
+    return inputs, PairModel(settings, inputs.make_module(read), TAGS).eval()
 
 
 def task(frames=(), size=1):
@@ -37,9 +40,10 @@ def frames_of(words, *positions):
     return [Frame(words, position, tags, predicates=positions) for position in positions]
 
 
+@pytest.mark.parametrize("settings", [SETTINGS, READS_PAIRS], ids=["once", "pairs"])
 @pytest.mark.parametrize("place", ["input", "output", "both"])
-def test_padding_and_neighbours_do_not_change_scores(tiny, place):
-    inputs, model = make(tiny, place)
+def test_padding_and_neighbours_do_not_change_scores(tiny, place, settings):
+    inputs, model = make(tiny, place, settings)
     alone = model(inputs([SHORT]), torch.tensor([[0, 1]]))
     together = model(inputs([LONG, SHORT]), torch.tensor([[0, 3], [1, 0], [1, 1]]))
     torch.testing.assert_close(together[2:, : len(SHORT)], alone, atol=2e-5, rtol=0)
@@ -51,6 +55,16 @@ def test_each_predicate_of_a_sentence_has_scores_of_its_own():
     both = model(batch, torch.tensor([[0, 0], [0, 2]]))
     assert not torch.equal(both[0], both[1])
     torch.testing.assert_close(both[1:], model(batch, torch.tensor([[0, 2]])))
+
+
+def test_a_word_is_read_among_the_other_words_of_its_predicate():
+    """Alone, a word's scores depend on the predicate and on what the encoder makes of the word."""
+    _, model = make(settings=READS_PAIRS)
+    reader = model.reader
+    pairs = torch.zeros(1, 3, SETTINGS.pair_width)
+    pairs[0, 2] = 1
+    read = reader(pairs, torch.tensor([3]))[0]  # (T, 2H)
+    assert not torch.equal(read[0], reader(pairs[:, :1], torch.tensor([1]))[0, 0])
 
 
 def test_words_farther_away_than_counted_are_at_one_distance():
