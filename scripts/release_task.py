@@ -16,6 +16,8 @@ the fields of `relmo.tasks.model_card.About`:
     terms = "CC BY-SA 4.0"
     terms_url = "https://creativecommons.org/licenses/by-sa/4.0/"
 
+`like = "small.toml"`, a file beside it, takes from there all that the file does not say.
+
 A package relmo-en-tasks has the models relmo-en-NAME in src/relmo_en_tasks/NAME. Its pyproject.toml
 and LICENSE are written anew from the models that it contains, so a model is withdrawn by deleting
 its folder and running this script for another one. `--output` writes a folder without a package.
@@ -118,15 +120,21 @@ def release(
 
 def read_about(path: Path) -> About:
     """What is said of the model, from a TOML file, under our licence and in English by default."""
-    try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"{path}: not a TOML file ({error})") from error
+    values = read_toml(path)
+    if "like" in values:
+        values = {**read_toml(path.parent / values.pop("like")), **values}
     sources = [build(DataSource, each, f"{path}: sources") for each in values.pop("sources", [])]
     found = build(About, {"licence": LICENCE, "language": "en", **values}, str(path))
     if not sources or found.licence != LICENCE:
         raise ConfigError(f"{path}: must name [[sources]], and no licence but {LICENCE}")
     return dataclasses.replace(found, sources=tuple(sources))
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path}: not a TOML file ({error})") from error
 
 
 def folder_in(package: Path, name: str) -> Path:

@@ -1,5 +1,6 @@
 """scripts/release_task.py: a package of task models that is built, installed and used by name."""
 
+import dataclasses
 import importlib
 import site
 import sys
@@ -118,6 +119,14 @@ def test_what_does_not_fit_is_not_released(made, tmp_path, capsys, about, packag
         release_task.main([str(each) for each in (made / "pos", *options)])
     assert message in capsys.readouterr().err
     assert not (tmp_path / package).exists()
+
+
+def test_what_is_said_of_a_model_may_be_like_what_is_said_of_another(made):
+    wanted = "Verbs."
+    path = made / "base.toml"
+    path.write_text(f'like = "pos.toml"\nname = "relmo-xx-base-pos"\nwrong = "{wanted}"\n')
+    small, base = release_task.read_about(made / "pos.toml"), release_task.read_about(path)
+    assert base == dataclasses.replace(small, name="relmo-xx-base-pos", wrong=wanted)
 
 
 def test_data_without_terms_are_not_released(made, tmp_path, capsys):
