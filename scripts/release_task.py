@@ -131,6 +131,7 @@ def read_about(path: Path) -> About:
 
 
 def read_toml(path: Path) -> dict[str, Any]:
+    """The values of a TOML file."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

@@ -36,11 +36,11 @@ class PairModel(RoleTagger):
         self.distance = nn.Embedding(2 * FARTHEST + 1, s.pair_width)
         nn.init.normal_(self.distance.weight, std=0.1)
         self.dropout = nn.Dropout(s.dropout)
-        self.reader = (
-            RecurrentEncoder(s.pair_width, s.pair_cells, dropout=s.dropout) if s.pair_cells else None
-        )
-        read_width = self.reader.width if self.reader else 0
-        self.to_tags = nn.Linear(s.pair_width + read_width, len(tags))
+        self.reader, width = None, s.pair_width
+        if s.pair_cells:
+            self.reader = RecurrentEncoder(s.pair_width, s.pair_cells, dropout=s.dropout)
+            width += self.reader.width
+        self.to_tags = nn.Linear(width, len(tags))
         self.finder = PredicateFinder(s, tokens) if s.finder_width else None
 
     def roles(self, x: Tensor, batch: TokenBatch, predicates: Tensor) -> Tensor:
