@@ -19,12 +19,26 @@ def pos():
     return relmo.load("relmo-en-pos")
 
 
+@pytest.fixture(scope="module")
+def ner():
+    return relmo.load("relmo-en-ner")
+
+
 def test_words_have_their_part_of_speech(pos):
     found = [(token.text, token.tag) for token in pos("She saw a saw in London .")]
     assert found == [
         ("She", "PRON"), ("saw", "VERB"), ("a", "DET"), ("saw", "NOUN"), ("in", "ADP"),
         ("London", "PROPN"), (".", "PUNCT"),
     ]  # fmt: skip
+
+
+def test_names_are_found_with_their_kind(ner):
+    found = ner("Angela Merkel met NASA engineers in Paris.")
+    assert [(entity.text, entity.label) for entity in found] == [
+        ("Angela Merkel", "PER"), ("NASA", "ORG"), ("Paris", "LOC"),
+    ]  # fmt: skip
+    assert all(0.5 < entity.score <= 1 for entity in found)
+    assert ner("It rained all day, and nobody came.") == []
 
 
 def test_places_are_those_of_the_text_as_given(pos):
@@ -41,14 +55,25 @@ def test_places_of_any_text_are_its_own(pos, text):
     assert all(one.end <= two.start for one, two in pairwise(found))
 
 
-def test_its_facts_are_those_of_the_card(pos):
-    facts = describe_task("relmo-en-pos")
-    card = (MODELS / "relmo-en-pos" / "README.md").read_text(encoding="utf-8")
-    assert facts["task"] == "pos"
-    assert facts["results"]["test_accuracy"] > 96.4
-    assert f"{facts['results']['test_accuracy']:.2f} %" in card
-    assert facts["results"]["test_calibration_error"] < 0.03
-    assert "relmo-en-pos" in {each.name for each in installed_tasks()}
+@settings(max_examples=20, deadline=None)
+@given(text=st.text(max_size=80))
+def test_names_in_any_text_are_its_own(ner, text):
+    found = ner(f"Ada met {text} in Paris.")
+    assert all(f"Ada met {text} in Paris."[e.start : e.end] == e.text for e in found)
+
+
+@pytest.mark.parametrize(
+    ("task", "score", "least", "furthest"),
+    [("pos", "test_accuracy", 96.4, 0.03), ("ner", "test_f1", 76, 0.045)],
+)
+def test_its_facts_are_those_of_the_card(task, score, least, furthest):
+    facts = describe_task(f"relmo-en-{task}")
+    card = (MODELS / f"relmo-en-{task}" / "README.md").read_text(encoding="utf-8")
+    assert facts["task"] == task
+    assert facts["results"][score] > least
+    assert f"{facts['results'][score]:.2f} %" in card
+    assert facts["results"]["test_calibration_error"] < furthest
+    assert f"relmo-en-{task}" in {each.name for each in installed_tasks()}
 
 
 @pytest.mark.parametrize("folder", sorted(MODELS.glob("*/task.json")), ids=lambda p: p.parent.name)

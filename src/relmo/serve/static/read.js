@@ -35,7 +35,7 @@ export async function readTasks() {
 function nameTask({ name, task, result }) {
   const fixed = { pos: "Parts of speech", sst: "Sentiment", "sst-phrases": "Sentiment", squad: "Question", snli: "Entailment" }[task];
   if (fixed) return fixed;
-  const [, subject] = /^relmo-\w+-(\w+)$/.exec(name) ?? []; // relmo-en-emotion
+  const [, subject] = /^relmo-.+-(\w+)$/.exec(name) ?? []; // relmo-en-emotion, relmo-en-base-emotion
   if (KINDS[result]?.isWhole && subject) return subject[0].toUpperCase() + subject.slice(1);
   return KINDS[result]?.name ?? name;
 }
