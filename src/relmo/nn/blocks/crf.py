@@ -150,17 +150,26 @@ def make_lattice(
     given = (scores, transitions, none if start is None else start, none if end is None else end)
     own, steps, first, last = (each.detach().double().cpu() / temperature for each in given)
     own = own.masked_fill(~mask.cpu().unsqueeze(2), 0)  # padding may be NaN
+    weights, there = steps.exp(), mask.cpu().unsqueeze(2)  # (K, K), (B, T, 1)
     ahead = torch.zeros(B, T, K, dtype=torch.float64)
     behind = last.expand(B, T, K).clone()
     for t in range(T):
-        sums = first if t == 0 else torch.logsumexp(ahead[:, t - 1].unsqueeze(2) + steps, 1)
-        ahead[:, t] = sums + own[:, t]
+        ahead[:, t] = own[:, t] + (first if t == 0 else _log_product(ahead[:, t - 1], weights))
     for t in range(T - 2, -1, -1):
-        onward = torch.logsumexp(steps + (own[:, t + 1] + behind[:, t + 1]).unsqueeze(1), 2)
-        behind[:, t] = torch.where(mask[:, t + 1].cpu().unsqueeze(1), onward, behind[:, t])
+        onward = _log_product(own[:, t + 1] + behind[:, t + 1], weights.T)
+        behind[:, t] = torch.where(there[:, t + 1], onward, behind[:, t])
     total = torch.logsumexp(ahead[:, 0] + behind[:, 0], 1) if T else torch.zeros(B)
     found = (own, steps, ahead, behind, total, mask.sum(1).cpu())
     return Lattice(*(each.double().numpy() for each in found))
+
+
+def _log_product(logs: Tensor, weights: Tensor) -> Tensor:
+    """log(exp(logs) @ weights), (B, K), (K, K) -> (B, K): sums over K tags as one matrix product.
+
+    Sums that are smaller than exp(-700) of a sentence's largest count as nothing.
+    """
+    highest = logs.amax(1, keepdim=True).clamp(min=torch.finfo(logs.dtype).min)  # (B, 1)
+    return ((logs - highest).exp() @ weights).log() + highest
 
 
 @torch.no_grad()
