@@ -13,7 +13,8 @@ format. OUTPUT gets train.conll, dev.conll and test.conll, a word and its tag pe
 Types are mapped by TYPES; a type that is not there is no name (an algorithm, a music genre, an
 enzyme) and becomes O. Sets without MISC leave out names of that kind. User names (@somebody) in
 tweets are no names of persons here, and a title (Dr.) is no part of a name, as in UNER. Every tenth
-sentence with a name is read in lower case, too, since much of the web is.
+sentence with a name is read in lower case, too, since much of the web is, and every twentieth in
+capitals, since headlines are.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ NAMES = {
 """Our types, and those of the sets that become them."""
 TYPES = {theirs: ours for ours, all_of in NAMES.items() for theirs in all_of.split()}
 TITLES = ("mr", "mrs", "ms", "miss", "dr", "doctor", "prof", "professor")
-LOWERED = 10
-"""Of so many sentences with a name one is read in lower case, too."""
+LOWERED, RAISED = 10, 20
+"""Of so many sentences with a name one is read in lower case, too; in capitals."""
 REPEATS = 5
 """How often the training half of UNER is read: it is small, and written as the test part is."""
 
@@ -81,11 +82,13 @@ def is_chosen(document: str) -> bool:
     return hashlib.sha256(document.encode()).digest()[0] % 2 == 0
 
 
-def with_lower_case(found: Iterable[Sentence]) -> list[Sentence]:
-    """The sentences, and every tenth of those with a name in lower case."""
+def with_other_case(found: Iterable[Sentence]) -> list[Sentence]:
+    """The sentences, and of those with a name some in lower case and some in capitals."""
     all_of = list(found)
     named = [each for each in all_of if any(TYPES.get(tag[2:]) for _, tag in each)]
-    return [*all_of, *([(word.lower(), tag) for word, tag in each] for each in named[::LOWERED])]
+    lowered = ([(word.lower(), tag) for word, tag in each] for each in named[::LOWERED])
+    raised = ([(word.upper(), tag) for word, tag in each] for each in named[1::RAISED])
+    return [*all_of, *lowered, *raised]
 
 
 def write(path: Path, found: Iterable[Sentence]) -> int:
@@ -103,7 +106,7 @@ def main() -> None:
     train = REPEATS * [each for document, each in uner if is_chosen(document)]
     folders = ("wikigold/*.conll", "wnut17/*.conll", "btc/*.conll", "crossner/*/*.conll")
     others = silver or [path for each in folders for path in sorted(source.glob(each))]
-    train += with_lower_case(each for path in others for _, each in sentences(path, 0, 1))
+    train += with_other_case(each for path in others for _, each in sentences(path, 0, 1))
     dev = [each for document, each in uner if not is_chosen(document)]
     test = [each for _, each in sentences(source / "uner-ewt/test.iob2", 1, 2)]
     for name, part in {"train": train, "dev": dev, "test": test}.items():

@@ -38,11 +38,11 @@ def test_sets_become_one_with_four_types(tmp_path):
     ):
         assert f"\n\n{sentence}" in train
     silver = tmp_path / "silver.conll"
-    silver.write_text("Ada\tS-PER\nDr.\tB-PER\nMira\tI-PER\nSol\tE-PER\n\nNo\tO\n")
+    silver.write_text("Ada\tS-PER\nDr.\tB-PER\nMira\tI-PER\nSol\tE-PER\n\nOslo\tS-LOC\n\nNo\tO\n")
     subprocess.run([sys.executable, SCRIPT, tmp_path / "in", out, silver], check=True)
     train = (out / "train.conll").read_text()
     names = "\n\nAda\tB-PER\nDr.\tO\nMira\tB-PER\nSol\tI-PER\n"
     lower = "\n\nada\tB-PER\ndr.\tO\nmira\tB-PER\nsol\tI-PER\n"
-    assert train.endswith(f"{names}\nNo\tO{lower}")
+    assert train.endswith(f"{names}\nOslo\tB-LOC\n\nNo\tO{lower}\nOSLO\tB-LOC\n")
     assert mira in train
     assert "Mad" not in train, "the other sets are left out"
