@@ -343,6 +343,28 @@ def test_no_label_is_said_in_words(visit, found, said):
     page.wait_for_selector(f"#read-legend:has-text('{said}')")
 
 
+@pytest.mark.parametrize("width", [390, 1280])
+def test_what_is_said_of_a_verb_does_not_lie_over_it(visit, width):
+    page = visit.page(tasks=only("srl"), width=width)
+    verb = page.locator("#read-shown .predicate").last
+    verb.wait_for()
+    for place in ("below", "above"):  # at the lower and at the upper edge of the window
+        page.evaluate(
+            "([verb, place]) => { const box = verb.getBoundingClientRect(); scrollBy(0,"
+            " place === 'below' ? box.bottom - innerHeight + 4 : box.top - 4); }",
+            [verb.element_handle(), place],
+        )
+        verb.hover()
+        page.wait_for_selector("#read-status:not(:empty)")
+        said, word = page.locator("#read-status").bounding_box(), verb.bounding_box()
+        assert said["y"] >= word["y"] + word["height"] or said["y"] + said["height"] <= word["y"]
+        page.mouse.down()
+        page.mouse.up()
+        page.wait_for_function("verb => verb.ariaPressed === 'true'", arg=verb.element_handle())
+        page.mouse.down()
+        page.mouse.up()
+
+
 # ── what goes wrong ─────────────────────────────────────────────────────────────────────────────
 
 
@@ -361,6 +383,21 @@ def test_an_error_of_one_model_is_named_and_the_others_are_shown(visit):
     assert page.locator("#read-shown .predicate").count() == 0
     page.fill("#read-text", "Paolo Ricci is 10.")
     page.wait_for_selector("#read-problem", state="hidden")
+    visit.complaints[:] = [c for c in visit.complaints if "422" not in c]  # the browser's own
+
+
+def test_while_one_model_reads_the_error_of_another_is_shown(visit, url):
+    page = visit.page(tasks=only("ner", "srl"))
+    page.wait_for_selector("#read-shown .predicate")
+    waiting = []
+    page.route("**/predict/*ner", lambda route: waiting.append(route))
+    page.route("**/predict/*srl", lambda route: answer(route, TASKS, lambda *_: "too long"))
+    page.fill("#read-text", "Paolo Ricci sang.")
+    page.wait_for_selector("#read-problem:has-text('too long')")
+    page.wait_for_selector("#read-legend:has-text('reading …')")
+    assert page.inner_text("#read-shown") == "Paolo Ricci sang."
+    answer(waiting[0], TASKS, canned_tasks.predict)
+    page.wait_for_selector("#read-shown .entity")
     visit.complaints[:] = [c for c in visit.complaints if "422" not in c]  # the browser's own
 
 

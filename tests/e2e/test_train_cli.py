@@ -349,6 +349,8 @@ def test_evaluate_counts_an_unseen_label_as_wrong(run, run_folder, tmp_path):
     assert found.returncode == 0, found.stderr
     shown = dict(line.split(None, 1) for line in found.stdout.decode().splitlines())
     assert (shown["examples"], shown["F1"]) == ("1", "0.00 %")
+    assert b"1 of 1 labels are none of the model's" in found.stderr
+    assert b"GOD; the model knows LOC, ORG" in found.stderr
 
 
 def test_evaluate_names_a_tag_that_marks_no_entity(run, run_folder, tmp_path):
@@ -481,6 +483,10 @@ def test_predict_names_what_it_cannot_read(run, run_folder, tmp_path):
     found = run("predict", run_folder, tmp_path / "gone.txt")
     assert found.returncode == 2
     assert b"no such file; expected a text file, or - for standard input" in found.stderr
+    found = run("predict", run_folder, "Ada left.")
+    assert b"to read a text itself: echo 'Ada left.' | relmo predict" in found.stderr
+    found = run("predict", run_folder, stdin=b"ok\n\xff\0\n")
+    assert b"standard input, line 2: it looks like a binary file" in found.stderr
     found = run("predict", run_folder, stdin=b"ok\n\xff\n")
     assert found.returncode == 1
     assert b"standard input, line 2: not UTF-8" in found.stderr

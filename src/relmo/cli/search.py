@@ -358,7 +358,7 @@ def serve(
         name, shown = elmo.config.name, f"[{address}]" if ":" in address else address
         note(f"serving {name} at http://{shown}:{number} (Ctrl-C stops it)")
         for each in loaded:
-            note(f"{each.predictor} at /predict/{each.predictor.name}")
+            note(f"{each.predictor.name} ({each.task}) at /predict/{each.predictor.name}")
         served = [each.predictor.name for each in loaded]
         log("start", model=name, tasks=served, host=address, port=number, key=key is not None)
         run_server(app, listening)

@@ -171,8 +171,8 @@ def evaluate(
     if errors_to is not None:
         check_rows_output(errors_to)
     with working("loading PyTorch"):
-        from relmo.tasks.installed import find_task_model
-        from relmo.tasks.mistakes import FIELDS, summary, table_rows
+        from relmo.tasks.installed import find_task_model, labels_of
+        from relmo.tasks.mistakes import FIELDS, remarks, summary, table_rows
         from relmo.tasks.run import TaskCard, load_task
         from relmo.tasks.sources import read_examples
         from relmo.tasks.tables import Columns
@@ -188,6 +188,9 @@ def evaluate(
             raise TextError(f"{data}: contains no examples")
         task.check(data, examples, facts)
         _say_if_unfinished(folder)
+        gold = task.label_counts(examples)
+        for remark in remarks(gold, labels_of(facts), task.uncounted):
+            note(f"{data}: {remark}")
         with working("scoring"):
             scores = {**task.score_on(examples), **task.calibration_error(examples)}
         is_asked = errors is not None or errors_to is not None
@@ -198,7 +201,8 @@ def evaluate(
     found = {}
     rows = [["examples", f"{len(examples):,}"], *_score_rows(scores)]
     if errors is not None:
-        found["errors"] = summary(wrong, task.label_counts(examples), errors)
+        counted = {label: gold[label] for label in gold if label not in task.uncounted}
+        found["errors"] = summary(wrong, counted, errors)
         rows.append(["errors", f"{len(wrong):,}"])
     say({**scores, **found}, as_json, rows)
     if found and not as_json:
@@ -258,7 +262,10 @@ def predict(
     Of a table, its texts are read. Coreference reads documents, which a blank line ends.
     """
     if file != "-":
-        _check_file(Path(file), "expected a text file, or - for standard input")
+        hint = "expected a text file, or - for standard input"
+        if " " in file:
+            hint += f"; to read a text itself: echo {shlex.quote(file)} | relmo predict {run}"
+        _check_file(Path(file), hint)
     with working("loading PyTorch"):
         from relmo.tasks.installed import find_task_model
         from relmo.tasks.predictor import in_parts, load

@@ -43,6 +43,7 @@ from typing import IO, Any, AnyStr, Generic, Self
 from relmo.config import Settings
 from relmo.errors import ConfigError, TextError, need_extra
 from relmo.search.settings import PassageUnit
+from relmo.text.lines import TextRange, blocks, split_lines
 from relmo.text.sentences import split_sentences
 
 TABLE_SUFFIXES = (".csv", ".tsv", ".xlsx", ".jsonl")
@@ -525,20 +526,12 @@ class BoundedLines(Generic[AnyStr]):
 
 # ── passages ──────────────────────────────────────────────────────────────────────────────────────
 
-TextRange = tuple[int, int]
-"""(start, end) in characters of a text."""
-
 MAX_PASSAGES = 500_000
 """Of one document, whose vectors are in memory together: 2 GB at width 1024. 50 MB of text have
 that many only if they have 100 bytes each."""
-MAX_WRAPPED_LINE = 160
-"""Characters of the longest line in text that counts as wrapped to a page width."""
 MAX_HEADING_WORDS = 16
 
 _WORD = re.compile(r"\S{1,32}")  # limits text without spaces, too
-_BLANK = re.compile(r"\n\s*\n")
-_LINE = re.compile(r"\S[^\n]*")
-_LIST_ITEM = re.compile(r"[-*+•][ \t]|\d{1,3}[.)][ \t]+[^\W\d]")  # "3. 5" is a number
 _SENTENCE_END = re.compile(r"""[.!?…:;,。！？][\"'”’»)\]_*`]*\Z""")
 
 
@@ -628,7 +621,7 @@ def _count_words(text: str, start: int, end: int) -> int:
 def split_paragraphs(text: str) -> Iterator[TextRange]:
     """(start, end) of each paragraph in order; only white space is left out."""
     heading: TextRange | None = None
-    for start, end in _blocks(text):
+    for start, end in blocks(text):
         if _is_heading(text[start:end]):
             if heading is not None:
                 yield heading
@@ -640,48 +633,11 @@ def split_paragraphs(text: str) -> Iterator[TextRange]:
         yield heading
 
 
-def split_lines(text: str, start: int = 0, end: int | None = None) -> Iterator[TextRange]:
-    """(start, end) of each line that is not blank."""
-    for line in _LINE.finditer(text, start, len(text) if end is None else end):
-        yield line.start(), line.start() + len(line[0].rstrip())
-
-
 _SPLITTERS: dict[str, Callable[[str], Iterable[TextRange]]] = {
     "paragraph": split_paragraphs,
     "sentence": split_sentences,
     "line": split_lines,
 }
-
-
-def _blocks(text: str) -> Iterator[TextRange]:
-    """Paragraphs and headings."""
-    start = 0
-    for end, following in [*(m.span() for m in _BLANK.finditer(text)), (len(text), len(text))]:
-        if lines := list(split_lines(text, start, end)):
-            yield from _join_lines(text, lines)
-        start = following
-
-
-def _join_lines(text: str, lines: list[TextRange]) -> Iterator[TextRange]:
-    """The lines between two blank ones, joined where a line continues the one before."""
-    continues = [_continues(text[start : start + 8]) for start, _ in lines[1:]]
-    longest = max(end - start for start, end in lines)
-    is_wrapped = 3 * sum(continues) >= len(continues) and longest <= MAX_WRAPPED_LINE
-    begin, end = lines[0]
-    for line, is_middle in zip(lines[1:], continues, strict=True):
-        if not is_middle and (not is_wrapped or _LIST_ITEM.match(text, *line)):
-            yield begin, end
-            begin = line[0]
-        end = line[1]
-    yield begin, end
-
-
-def _continues(start: str) -> bool:
-    """Whether a line with this start continues a sentence; in scripts without case it may."""
-    if _LIST_ITEM.match(start):
-        return False
-    letter = next((each for each in start[:3] if each.isalpha()), "A")
-    return not (letter.isupper() or letter.istitle())
 
 
 def _is_heading(text: str) -> bool:

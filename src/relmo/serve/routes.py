@@ -259,6 +259,7 @@ def _add_task_route(router: APIRouter, model: TaskModel) -> None:
         predict,
         methods=["POST"],
         name=model.name,
+        summary=f"Predict {model.result_name}: {model.name}",
         description=f"Return the {model.result_name} of each input: the task {model.task}.",
         response_model=task_schemas.response_of(model.result_type),
         responses={

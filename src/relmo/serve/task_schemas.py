@@ -120,9 +120,10 @@ RESULTS: dict[str, tuple[type[Predictions], Any]] = {
     ),
     "answer": (AnswerPredictions, Answer("London", 22, 28, 0.9)),
     "label": (LabelPredictions, Label("history", 0.9, {"history": 0.9, "travel": 0.1})),
-    "labels": (LabelsPredictions, [Label("history", 0.9, {"history": 0.9, "travel": 0.1})]),
+    "labels": (LabelsPredictions, [Label("history", 0.9), Label("travel", 0.6)]),
 }
 """Name of a result -> the response body, and an example of the result of `TEXT_EXAMPLE`."""
+PAIR_LABEL = Label("entailment", 0.9, {"entailment": 0.9, "neutral": 0.08, "contradiction": 0.02})
 TEXT_EXAMPLE = "Ada Lovelace lived in London. She wrote programs."
 EXAMPLES = {
     "question": "Where did Ada Lovelace live?",
@@ -197,6 +198,6 @@ def example_of(result: str, model: str, task: str) -> dict[str, Any]:
     """What OpenAPI says of the response, for `responses`."""
     if result not in RESULTS:
         return {}
-    results = [to_json(RESULTS[result][1])]
+    results = [to_json(PAIR_LABEL if task == "snli" else RESULTS[result][1])]
     example = {"model": model, "task": task, "results": results}
     return {"content": {JSON: {"example": example}}}

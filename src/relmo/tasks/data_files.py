@@ -142,9 +142,16 @@ def decoded_lines(
         for number, line in enumerate(read_lines(file, name, errors), start=1):
             yield number, line
     except TextError as error:
-        encoding = "UTF-16" if "looks like UTF-16" in str(error) else "LATIN1"
+        cause = error.__cause__
+        if not isinstance(cause, UnicodeDecodeError):
+            raise  # such as a line without an end
+        is_utf16 = "looks like UTF-16" in str(error)
+        if b"\0" in cause.object and not is_utf16:
+            reason = "it looks like a binary file; expected text in UTF-8"
+            raise DataError(name, number + 1, reason) from error
+        encoding = "UTF-16" if is_utf16 else "LATIN1"
         reason = (
-            f"not UTF-8 ({error.__cause__}); convert the file: save it as CSV UTF-8 in Excel, or "
+            f"not UTF-8 ({cause}); convert the file: save it as CSV UTF-8 in Excel, or "
             f"run iconv -f {encoding} -t UTF-8 FILE > NEW"
         )
         raise DataError(name, number + 1, reason) from error

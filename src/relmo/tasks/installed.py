@@ -41,8 +41,8 @@ def find_task_model(name: str | Path) -> Path:
         if is_task_model(folder) or not any(each.detect(folder) for each in FORMATS.values()):
             return folder  # what is no model at all is refused where it is read
     raise ModelNotFound(
-        f"{name} is an ELMo, not a task model; load it with Elmo.from_pretrained({str(name)!r}). "
-        f"`relmo models` lists task models, `relmo train` makes one"
+        f"{name} is an ELMo, not a task model; `relmo embed` and Elmo.from_pretrained read with "
+        f"it. `relmo models` lists task models, `relmo train` makes one"
     )
 
 
@@ -89,8 +89,9 @@ def _listed(name: str, source: str, elmos: set[str]) -> InstalledTask:
     folder = find_model(name)
     card, record = TaskCard.read(folder), _record(folder)
     elmo = card.elmo["name"] if card.elmo else None
-    score, value = headline(card.task, record["results"]) or (None, None)
     release = record["release"]
+    scores = {**record["results"], **release.get("stored", {})}  # those of the weights in the file
+    score, value = headline(card.task, scores) or (None, None)
     return InstalledTask(
         name=name,
         source=source,

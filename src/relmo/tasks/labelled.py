@@ -97,6 +97,8 @@ class LabelledTask(ABC, Generic[Example, Prediction, ModelSettings]):
     """The model, an nn.Module of the task's own type."""
     temperature: float = 1.0
     """By which scores are divided before they become probabilities."""
+    uncounted: tuple[str, ...] = ()
+    """Labels that its scores leave out."""
 
     def __init__(
         self,

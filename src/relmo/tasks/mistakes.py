@@ -11,7 +11,7 @@ What an error is, a task decides (`LabelledTask.errors_of`); tasks that mark pie
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, fields
 from itertools import chain, zip_longest
 from typing import Any
@@ -115,6 +115,36 @@ def _span_error(
 def _overlap(one: Span, other: Span) -> int:
     """Characters that two spans share."""
     return min(one[2], other[2]) - max(one[1], other[1])
+
+
+# ── labels ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def remarks(
+    gold: Mapping[str, int], known: Collection[str], uncounted: Collection[str]
+) -> list[str]:
+    """What people must know of scores on labelled data whose labels a model cannot give.
+
+    Args:
+        gold: how often each label is the right one.
+        known: the model's labels; empty where a task has none.
+        uncounted: those that the model's scores leave out.
+    """
+    found = []
+    if left_out := {label: gold[label] for label in uncounted if gold.get(label)}:
+        counts = ", ".join(f"{label} ({count:,})" for label, count in left_out.items())
+        found.append(f"labels that this model's scores leave out: {counts}")
+    if known and (strange := sorted(gold.keys() - set(known) - {""})):
+        count, total = sum(gold[label] for label in strange), sum(gold.values())
+        found.append(
+            f"{count:,} of {total:,} labels are none of the model's, each of which counts as an "
+            f"error: {_first(strange)}; the model knows {_first(sorted(known))}"
+        )
+    return found
+
+
+def _first(labels: Sequence[str], most: int = 5) -> str:
+    return ", ".join([*labels[:most], *(["…"] if len(labels) > most else [])])
 
 
 # ── summaries ───────────────────────────────────────────────────────────────────────────────────

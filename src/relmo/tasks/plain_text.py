@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Protocol
 
+from relmo.text.lines import blocks
 from relmo.text.sentences import split_sentences
 from relmo.text.tokenize import TreebankTokenizer
 
@@ -62,12 +63,18 @@ def split_text(text: str) -> list[str]:
 
 
 def sentences_of(text: str) -> Iterator[Sentence]:
-    """The sentences of a text, without empty ones; a blank line ends a sentence.
+    """The sentences of a text, without empty ones.
 
+    A blank line ends a sentence, and so does the end of a line that the next one does not continue.
     What has no end for more than LONGEST words, such as a table, comes in several pieces.
     """
     tokenizer = TreebankTokenizer()
-    for begin, past in split_sentences(text):
+    parts = (
+        (first + begin, first + past)
+        for first, last in blocks(text)
+        for begin, past in split_sentences(text[first:last])
+    )
+    for begin, past in parts:
         whole = tokenizer.tokens(text[begin:past])
         for first in range(0, len(whole), LONGEST):
             tokens = whole[first : first + LONGEST]

@@ -228,6 +228,10 @@ def train(
         device: "cpu", "cuda" …; by default, a GPU if there is one.
         report: called with each line of metrics.
     """
+    if isinstance(changes, str):
+        raise ConfigError(f"changes must be a list of strings, got {changes!r}; use [{changes!r}]")
+    if split_seed < 0:
+        raise ConfigError(f"split_seed must be an integer ≥ 0, got {split_seed}")
     source = Source(Path(data), Columns(text, label), split_seed)
     chosen = load_task_recipe(task, recipe, changes, source)
     if vectors is None and (chosen.input.random_width or elmo is None):

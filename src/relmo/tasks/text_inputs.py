@@ -41,10 +41,19 @@ def inputs_of_file(folder: Path, file: str, column: str | None) -> Iterator[Text
         where = "standard input" if file == "-" else path.name
         raise ConfigError(f"--text names a column of a table, but {where} is plain text")
     is_stdin = file == "-"
+    if len(task.text_names) > 1 and _is_table(stem_of(path)):
+        names = " TAB ".join(each.upper() for each in task.text_names)
+        raise ConfigError(
+            f"{file}: {card.task} reads no tables; give a text file with lines {names}"
+        )
     lines = decoded_lines(sys.stdin.buffer, "standard input") if is_stdin else numbered_lines(path)
     if task.reads_documents:
         return _documents(lines)
     return _lines(task, lines, "standard input" if is_stdin else file)
+
+
+def _is_table(name: str) -> bool:
+    return name.endswith((".csv", ".jsonl", ".json", ".parquet"))
 
 
 def _lines(task: type[AnyTask], lines: Iterable[tuple[int, str]], name: str) -> Iterator[TextInput]:
@@ -54,7 +63,8 @@ def _lines(task: type[AnyTask], lines: Iterable[tuple[int, str]], name: str) -> 
         texts = line.split("\t", len(names) - 1) if line.strip() else [""] * len(names)
         if len(texts) != len(names):
             wanted = ", a tab and ".join(f"a {each}" for each in names)
-            raise TextError(f"{name}, line {number}: expected {wanted}, got {line[:40]!r}")
+            shown = line if len(line) <= 40 else f"{line[:39]}…"
+            raise TextError(f"{name}, line {number}: expected {wanted}, got {shown!r}")
         yield TextInput(number, tuple(texts))
 
 

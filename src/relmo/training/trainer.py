@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from relmo.config import Count, CountOrZero, NonNegative, Positive, Settings, shown
 from relmo.errors import ConfigError, Interrupted, RelmoError
 from relmo.files import explain, make_folder
-from relmo.progress import Work, readable, working
+from relmo.progress import Work, readable, tell, working
 from relmo.training.checkpoint import (
     Best,
     CheckpointWriter,
@@ -159,7 +159,10 @@ class Trainer:
             shown = working("training steps", total, done, show=is_main, first=first)
             with shown as self._work, self._stop:
                 self._work.may_end_early = self.settings.patience > 0
-                return self._fit()
+                scores = self._fit()
+            if is_main and self._is_out_of_patience() and self._progress() < 1:
+                tell(self._why_it_ended())
+            return scores
         finally:
             self._writer.close()
             if self._board is not None:
@@ -296,6 +299,15 @@ class Trainer:
 
     def _is_out_of_patience(self) -> bool:
         return 0 < self.settings.patience <= self.best.waited
+
+    def _why_it_ended(self) -> str:
+        """A line about a run that was out of patience."""
+        times, best = self.settings.patience, readable(self.task.score or "score")
+        bound = "" if self.total_steps is None else f" of {self.total_steps:,}"
+        return (
+            f"relmo: training ended at step {self.step:,}{bound}: the {best} has not improved in "
+            f"{times} evaluations (training.patience)"
+        )
 
     def _log(self, loss: float) -> None:
         if not math.isfinite(loss):

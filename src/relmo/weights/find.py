@@ -85,7 +85,8 @@ def _not_found(name: str, kind: Kind | None) -> str:
     advice = "download the model's files and give their folder"
     if name in ours:
         advice = f"in a clone of relmo, pip install {ours[name]}"
-    near = nearest(name, {*known_models(), *ours} - {name})
+    names = {*known_models(), *ours} - {name}
+    near = nearest(name, names) or sorted(each for each in names if each.endswith(f"-{name}"))
     why = ": it is neither a folder nor an installed model"
     if near and name not in ours:
         why = f"; did you mean {near[0]!r}?"

@@ -22,11 +22,11 @@ from relmo.search.documents import (
     find_sources,
     is_under,
     read_source,
-    split_lines,
     split_paragraphs,
     split_passages,
 )
 from relmo.search.settings import PassageUnit
+from relmo.text.lines import split_lines
 
 openpyxl = pytest.importorskip("openpyxl", reason="pip install 'relmo[search]'")
 

@@ -8,7 +8,15 @@ import torch
 from relmo.tasks import results
 from relmo.tasks.coref.data import CorefDocument
 from relmo.tasks.inputs import Inputs
-from relmo.tasks.mistakes import FIELDS, TaskError, chosen, span_errors, summary, table_rows
+from relmo.tasks.mistakes import (
+    FIELDS,
+    TaskError,
+    chosen,
+    remarks,
+    span_errors,
+    summary,
+    table_rows,
+)
 from relmo.tasks.ner.data import TaggedSentence
 from relmo.tasks.plain_text import places_of
 from relmo.tasks.registry import find_task
@@ -207,3 +215,16 @@ def test_a_long_text_is_cut_around_the_error():
 def test_a_row_of_the_table_has_all_fields():
     (row,) = table_rows([wrong("N", "V")])
     assert dict(zip(FIELDS, row, strict=True))["gold"] == "N"
+
+
+# ── labels ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_labels_that_a_model_cannot_give_are_named():
+    gold = {"PER": 3, "GPE": 2, "MISC": 1}
+    left_out, strange = remarks(gold, ["LOC", "MISC", "ORG", "PER"], ["MISC"])
+    assert left_out == "labels that this model's scores leave out: MISC (1)"
+    assert strange.startswith("2 of 6 labels are none of the model's")
+    assert strange.endswith(": GPE; the model knows LOC, MISC, ORG, PER")
+    assert remarks({"PER": 3}, ["PER", "MISC"], ["MISC"]) == []
+    assert remarks({"anything": 3}, [], []) == []

@@ -52,3 +52,16 @@ def test_words_without_an_end_come_in_pieces(monkeypatch):
         ("a", "b", "c", "d"), ("e", "f", "."), ("G", "h", "."),
     ]  # fmt: skip
     assert [words_at(places) for _, places in found] == [list(words) for words, _ in found]
+
+
+def test_names_in_a_list_are_sentences_of_their_own():
+    found = [words for words, _ in sentences_of("Markets\nNew York\nParis\n\nIt rained in\nOslo.")]
+    assert found == [
+        ("Markets",),
+        ("New", "York"),
+        ("Paris",),
+        ("It", "rained", "in"),
+        ("Oslo", "."),
+    ]
+    wrapped = "It rained all night, and in\nthe morning they\nlearned that Ada had left\nOslo."
+    assert len(list(sentences_of(wrapped))) == 1

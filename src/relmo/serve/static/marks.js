@@ -40,7 +40,7 @@ const SHOWN = {
   predicate: (node, inside) => make("span", { class: "predicate", role: "button", "aria-pressed": "false" }, ...inside),
   token: ({ span, isLast }, inside) => (span.isWord // punctuation needs no tag
     ? make("ruby", span.end - span.start > LONG ? { class: "long" } : {}, ...inside, ...(isLast ? [tag("rt", span.label)] : []))
-    : make("span", {}, ...inside)),
+    : make("span", span.end - span.start > LONG ? {} : { class: "sign" }, ...inside)),
   argument: (node, inside) => make("mark", { class: `argument ${tint(node.span.tint)}` }, ...inside,
     ...(node.isLast ? [tag("span", node.span.label)] : [])),
 };

@@ -148,7 +148,7 @@ function draw() {
   const { reading } = state;
   const { text, found, waiting, problems } = reading;
   const on = state.tasks.filter(isOn);
-  const isNew = on.some(({ name }) => name in found) || reading.answers.size || !waiting.size;
+  const isNew = on.some(({ name }) => name in found || problems[name]) || reading.answers.size || !waiting.size;
   find("read-result").setAttribute("aria-busy", String(!isNew));
   showProblems(on.filter(({ name }) => problems[name]).map(({ name, title }) => [title, problems[name]]));
   if (!isNew) return; // until then the text before stays, pale
@@ -209,7 +209,11 @@ function point(element) {
     find("read-shown").querySelector("[tabindex='0']")?.setAttribute("tabindex", "-1");
     element.setAttribute("tabindex", "0");
   }
-  find("read-status").textContent = isInside ? describe(element) : "";
+  const status = find("read-status");
+  status.textContent = isInside ? describe(element) : "";
+  if (status.textContent) { // it must not cover what it is about
+    status.classList.toggle("above", element.getBoundingClientRect().bottom > innerHeight - status.offsetHeight - 8);
+  }
   const cluster = isInside ? element.closest("[data-cluster]")?.dataset.cluster : undefined;
   for (const mention of find("read-result").querySelectorAll("[data-cluster]")) {
     mention.classList.toggle("lit", mention.dataset.cluster === cluster);

@@ -60,7 +60,7 @@ class NerTask(TaggingTask[TaggedSentence, NerSettings]):
 
     def set_up(self, facts: dict[str, Any], tokens: TokenInput) -> None:
         """Take over the tags and build the model."""
-        self.tags = facts["tags"]
+        self.tags, self.uncounted = facts["tags"], tuple(self.settings.uncounted)
         self.marks_entities = is_chunked(self.tags)
         if not self.marks_entities:
             self.score, self.result_name = "dev_accuracy", "tokens"  # type: ignore[misc]
@@ -177,7 +177,7 @@ class NerTask(TaggingTask[TaggedSentence, NerSettings]):
             (result.score, self.is_right(example, result))
             for example, each in zip(examples, found, strict=True)
             for result in each
-            if getattr(result, "label", None) not in self.settings.uncounted
+            if getattr(result, "label", None) not in self.uncounted
         ]
 
     def errors_of(
@@ -186,11 +186,11 @@ class NerTask(TaggingTask[TaggedSentence, NerSettings]):
         """Entities that differ, or words with another tag."""
         places = places_in(example)
         if self.marks_entities:
-            gold = marked_spans(without_labels(example.tags, self.settings.uncounted), places)
+            gold = marked_spans(without_labels(example.tags, self.uncounted), places)
             scores = {
                 (e.label, e.start, e.end): e.score
                 for e in found
-                if isinstance(e, Entity) and e.label not in self.settings.uncounted
+                if isinstance(e, Entity) and e.label not in self.uncounted
             }
             yield from span_errors(places.text, gold, scores)
             return
@@ -212,9 +212,10 @@ class NerTask(TaggingTask[TaggedSentence, NerSettings]):
     ) -> dict[str, float]:
         """Precision, recall and F1 of entities, and the accuracy of tags."""
         gold = [e.tags for e in examples]
-        if uncounted := self.settings.uncounted:
+        if self.uncounted:
             gold, predictions = (
-                [without_labels(tags, uncounted) for tags in each] for each in (gold, predictions)
+                [without_labels(tags, self.uncounted) for tags in each]
+                for each in (gold, predictions)
             )
         accuracy = 100 * token_accuracy(gold, predictions)
         if not self.marks_entities:
