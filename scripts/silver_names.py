@@ -1,7 +1,7 @@
 """Label UD English-EWT's training part with names, for want of labels, and other sets anew.
 
     python scripts/silver_names.py open-ner ud-ewt --pos runs/pos --vectors glove-100d.txt \
-        --text news.txt --output silver
+        --text news.txt --titles titles.json --output silver
 
 UNER English-EWT has names for the dev and test parts of the treebank alone. A teacher that reads
 what no text to come has, the treebank's own parts of speech, finds the names of the training part
@@ -9,8 +9,9 @@ much better than a model of the words: a proper noun is nearly always in a name,
 hardly ever. It learns from half of UNER's dev part and from the other sets of
 scripts/open_ner_data.py, whose parts of speech come from `--pos`, a run of that task; each set has
 a vector of its own, so that the teacher learns how they differ and labels as UNER does. It reads
-all words of the file of vectors, which a model that is shipped cannot carry. Names of the kind
-MISC, which UNER does not mark, are found as WikiGold marks them.
+all words of the file of vectors, which a model that is shipped cannot carry, and, with `--titles`,
+where titles of an encyclopedia stand and of what kind they are (scripts/typed_titles.py). Names of
+the kind MISC, which UNER does not mark, are found as WikiGold marks them.
 
 OUTPUT gets silver.conll, the treebank, others.conll, the other sets as UNER would label them, and
 text.conll, the sentences of the plain text of `--text`, each with a word and its tag per line; and
@@ -22,13 +23,15 @@ open_ner_data.py takes these files in place of the other sets.
 from __future__ import annotations
 
 import argparse
+import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from relmo.elmo import Elmo
@@ -55,6 +58,9 @@ SETS = {"uner": "", "wikigold": "wikigold/*", "wnut": "wnut17/*", "btc": "btc/*"
         "crossner": "crossner/*/*.conll"}  # fmt: skip
 REPEATS = 5
 SHAPES = 5
+KINDS, MAX_WORDS = ("PER", "LOC", "ORG", "MISC"), 6
+"""Of titles: their kinds, and the words of the longest."""
+Counts = Mapping[str, int]
 LENGTHS = range(4, 81)
 """Words of the sentences of plain text that are labeled."""
 
@@ -69,15 +75,48 @@ class Example(NamedTuple):
     set_number: int
 
 
+class Titles:
+    """Where titles of known kinds stand in a sentence, and which words are names of persons."""
+
+    width = 4 * len(KINDS) + 4
+
+    def __init__(self, titles: Mapping[str, str], first: Counts, last: Counts) -> None:
+        named = ((tuple(title.lower().split()), kind) for title, kind in titles.items())
+        self._kinds = {words: kind for words, kind in named if len(words) <= MAX_WORDS}
+        self._first, self._last = (
+            {word.lower(): count for word, count in each.items()} for each in (first, last)
+        )
+
+    def marks(self, words: Sequence[str]) -> NDArray[np.float32]:
+        """The longest title from each word on, as BIOES of its kind; how often a word is a name.
+
+        (T, width). A title of one word counts where it begins with a capital.
+        """
+        low, found = [word.lower() for word in words], np.zeros((len(words), self.width), "f4")
+        for n, word in enumerate(low):
+            lengths = range(min(MAX_WORDS, len(low) - n), 0 if words[n][:1].isupper() else 1, -1)
+            known = (k for k in lengths if tuple(low[n : n + k]) in self._kinds)
+            if length := next(known, 0):
+                at = 4 * KINDS.index(self._kinds[tuple(low[n : n + length])])
+                if length == 1:
+                    found[n, at] = 1
+                else:
+                    found[n, at + 1] = found[n + length - 1, at + 3] = 1
+                    found[n + 1 : n + length - 1, at + 2] = 1
+            counts = self._first.get(word, 0), self._last.get(word, 0)
+            found[n, -4:] = [*(np.log1p(counts) / 4), *(count > 0 for count in counts)]
+        return found
+
+
 class Teacher(nn.Module):
     """Word vectors, letter case, part of speech and set -> biLSTM -> CRF, (B, T, E) -> (B, T, K).
 
-    Word vectors are ELMo's, the rows of its softmax and those of a file.
+    Word vectors are ELMo's, the rows of its softmax and those of a file; marks are those of titles.
     """
 
     def __init__(
         self, elmo: Elmo, output: OutputEmbeddings, static: StaticVectors, num_upos: int,
-        tags: Sequence[str],
+        tags: Sequence[str], marks_width: int = 0,
     ) -> None:  # fmt: skip
         super().__init__()
         self.mix = ScalarMix(elmo.config.num_layers)
@@ -88,17 +127,19 @@ class Teacher(nn.Module):
         self.upos, self.sets = nn.Embedding(num_upos, 32), nn.Embedding(len(SETS), 16)
         self.shapes = nn.Embedding(SHAPES, 8)
         self.elmo_dropout, self.dropout = nn.Dropout(0.5), nn.Dropout(0.3)
-        width = elmo.config.width + output.width + table.shape[1] + 32 + 8 + 16
+        width = elmo.config.width + output.width + table.shape[1] + 32 + 8 + 16 + marks_width
         self.encoder = RecurrentEncoder(width, 200, 1, 0.5)
         self.to_tags = nn.Linear(400, len(tags))
         self.crf = Crf(len(tags), torch.tensor(transitions_allowed(tags)))
         self.last_dropout = nn.Dropout(0.5)
 
-    def forward(self, layers: Tensor, words: Tensor, sets: Tensor, mask: Tensor) -> Tensor:
+    def forward(
+        self, layers: Tensor, words: Tensor, marks: Tensor, sets: Tensor, mask: Tensor
+    ) -> Tensor:
         """Scores of the tags, (B, T, K); see `Reader` for what is read."""
         rows, static, upos, shapes = words  # (B, T) each
         mixed = self.elmo_dropout(self.mix(Layers(layers, mask)))  # (B, T, D)
-        parts = self.output(rows), self.static[static], self.upos(upos), self.shapes(shapes)
+        parts = self.output(rows), self.static[static], self.upos(upos), self.shapes(shapes), marks
         own = self.dropout(torch.cat(parts, -1))  # (B, T, ·)
         style = self.sets(sets).unsqueeze(1).expand(-1, mask.shape[1], -1)  # (B, T, ·)
         x = torch.cat([mixed, own, style], -1) * mask.unsqueeze(-1)  # (B, T, E)
@@ -112,27 +153,31 @@ class Reader:
 
     def __init__(
         self, cache: LayerCache, output: OutputEmbeddings, static: StaticVectors,
-        upos: Sequence[str], device: str,
+        upos: Sequence[str], device: str, titles: Titles | None = None,
     ) -> None:  # fmt: skip
         self.cache, self.output, self.static, self.device = cache, output, static, device
-        self.upos = {tag: number for number, tag in enumerate(upos)}
+        self.upos, self.titles = {tag: number for number, tag in enumerate(upos)}, titles
 
     def __call__(self, examples: Sequence[Example]) -> tuple[Tensor, ...]:
-        """Layers (L + 1, B, T, D), words (4, B, T), sets (B,), mask (B, T).
+        """Layers (L + 1, B, T, D), words (4, B, T), marks (B, T, ·), sets (B,), mask (B, T).
 
         Words are rows of the softmax, rows of the file, parts of speech, and how they are written.
         """
         T = max(len(e.words) for e in examples)
         words = np.zeros((4, len(examples), T), np.int64)
+        marks = np.zeros((len(examples), T, 0 if self.titles is None else Titles.width), np.float32)
         mask = np.zeros((len(examples), T), bool)
         for b, e in enumerate(examples):
             n = len(e.words)
             words[:2, b, :n] = self.output.rows(e.words), self.static.rows(e.words)
             words[2:, b, :n] = [self.upos[u] for u in e.upos], [shape(word) for word in e.words]
             mask[b, :n] = True
+            if self.titles is not None:
+                marks[b, :n] = self.titles.marks(e.words)
         sets = torch.tensor([e.set_number for e in examples])
         layers = self.cache([e.words for e in examples])
-        batch = (layers, torch.from_numpy(words), sets, torch.from_numpy(mask))
+        arrays = (torch.from_numpy(each) for each in (words, marks))
+        batch = (layers, *arrays, sets, torch.from_numpy(mask))
         return tuple(each.to(self.device) for each in batch)
 
 
@@ -268,6 +313,7 @@ def main() -> None:
     parser.add_argument("--pos", type=Path, required=True, help="run of the task pos")
     parser.add_argument("--vectors", type=Path, required=True, help="static word vectors")
     parser.add_argument("--text", type=Path, help="plain text to be labeled too")
+    parser.add_argument("--titles", type=Path, help="of scripts/typed_titles.py")
     parser.add_argument("--elmo", default="relmo-en-base")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--epochs", type=int, default=5)
@@ -293,10 +339,13 @@ def main() -> None:
     output = OutputEmbeddings(elmo)
     static = read_vectors(given.vectors, {word for each in words for word in each})
     cache = LayerCache(elmo, words, given.cache or given.output / "cache")
-    reader, teachers, scores = Reader(cache, output, static, upos, given.device), [], []
+    titles = None if given.titles is None else Titles(**json.loads(given.titles.read_text()))
+    reader, teachers, scores = Reader(cache, output, static, upos, given.device, titles), [], []
+    marks_width = 0 if titles is None else titles.width
     for seed in range(given.seeds):
         torch.manual_seed(seed)
-        teachers.append(Teacher(elmo, output, static, len(upos), tags).to(given.device))
+        teacher = Teacher(elmo, output, static, len(upos), tags, marks_width)
+        teachers.append(teacher.to(given.device))
         train_teacher(teachers[-1], reader, train, tags, given.epochs, seed)
         for name, part in (("dev", dev), ("test", test), ("test, tagged", tagged)):
             for what, some in (("one", teachers[-1:]), ("all", teachers)):

@@ -72,6 +72,20 @@ def test_a_teacher_learns_names_from_parts_of_speech(tiny_lm, tmp_path):
     assert found == [list(example.tags) for example in examples]
 
 
+def test_titles_are_marked_where_the_longest_stands():
+    titles = script.Titles(
+        {"New York": "LOC", "New York Times": "ORG", "Time": "MISC"}, {"Ada": 3}, {"York": 1}
+    )
+    marks = titles.marks(
+        ["The", "new", "York", "Times", "had", "Time", "for", "Ada", ",", "no", "time"]
+    )
+    (token, column) = (place.tolist() for place in marks[:, :-4].nonzero())
+    # B, I and E of ORG, B and E of LOC do not stand inside; one word needs a capital.
+    assert list(zip(token, column, strict=True)) == [(1, 9), (2, 10), (3, 11), (5, 12)]
+    assert marks[7, -4:].tolist() == pytest.approx([0.3466, 0, 1, 0], abs=1e-3)
+    assert marks[2, -1] == 1
+
+
 def test_a_word_is_written_in_one_of_four_ways():
     assert [script.shape(word) for word in ("bank", "NATO", "Oslo", "I", "?", "iPod")] == [
         1, 2, 3, 3, 4, 4,
