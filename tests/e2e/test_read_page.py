@@ -233,6 +233,17 @@ def test_tags_stand_with_their_words_once_switched_on(visit):
     assert page.locator("#read-shown .entity").count() == 9
 
 
+def test_words_with_tags_fill_their_lines(visit):
+    page = visit.page(tasks=only("ner", "pos"))
+    page.check("text=Parts of speech")
+    read(page, f"Ada (Reuters) {'word ' * 60}")
+    page.wait_for_function("document.querySelectorAll('#read-shown ruby').length === 62")
+    places = page.evaluate(
+        "[...document.querySelectorAll('#read-shown ruby')].map((r) => r.getBoundingClientRect().y)"
+    )
+    assert sum(abs(place - places[0]) < 3 for place in places) > 8
+
+
 # ── roles ───────────────────────────────────────────────────────────────────────────────────────
 
 

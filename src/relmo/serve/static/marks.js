@@ -63,7 +63,9 @@ function draw(text, nodes) {
     let done = node.start;
     draw(text, node.inside).forEach((element, number) => {
       const { start, end } = node.inside[number];
-      inside.push(text.slice(done, start), element);
+      const between = text.slice(done, start);
+      // Chromium finds no place to break a line between two words with tags, unless it is told.
+      inside.push(between, ...(/\s$/.test(between) && beginsWithToken(node.inside[number]) ? [make("wbr")] : []), element);
       done = end;
     });
     inside.push(text.slice(done, node.end));
@@ -73,6 +75,8 @@ function draw(text, nodes) {
     return element;
   });
 }
+
+const beginsWithToken = ({ span, inside }) => span.kind === "token" || (inside.length > 0 && beginsWithToken(inside[0]));
 
 // Below the sentence of a predicate: the sentence again, with the predicate's roles.
 export function drawRoles(text, predicate, element, close) {
