@@ -29,7 +29,11 @@ ENTRY_POINTS = "relmo.models"
 """A model package registers NAME -> MODULE in this group; the module's folder is the model's."""
 PACKAGES = {"relmo-en-base": "./models/relmo-en-base"}
 """Our own model packages that are not part of relmo -> their folder in a clone of relmo."""
-TASK_PACKAGES = {f"relmo-en-{name}": "./models/relmo-en-tasks" for name in ("emotion",)}
+TASK_PACKAGES = {
+    "relmo-en-emotion": "./models/relmo-en-tasks",
+    "relmo-en-base-emotion": "./models/relmo-en-base-tasks",
+    "relmo-en-base-pos": "./models/relmo-en-base-tasks",
+}
 """The same of our task models, several in each package."""
 TASK_CARD = "task.json"
 """What makes a folder a task model, or the run of one (`tasks/run.py`)."""

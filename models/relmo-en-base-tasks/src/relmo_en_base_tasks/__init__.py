@@ -1,0 +1,1 @@
+"""Each folder is a model: `relmo.load("relmo-en-base-emotion")`."""
