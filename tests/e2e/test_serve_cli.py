@@ -127,7 +127,7 @@ def test_a_task_model_is_served_until_what_was_accepted_is_answered(model, tagge
     assert server.stop() == 0
     asker.join()
     assert found == [1000] * 8
-    assert server.lines[1] == "relmo: Predictor('tagger', text -> tokens) at /predict/tagger\n"
+    assert server.lines[1] == "relmo: tagger (pos) at /predict/tagger\n"
     start = next(line for line in server.log if line["event"] == "start")
     assert start["tasks"] == ["tagger"]
 

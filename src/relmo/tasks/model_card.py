@@ -153,7 +153,9 @@ def _scores(facts: Mapping[str, Any]) -> list[str]:
     said = [table(columns, rows)]
     if runs:
         others = ", ".join(map(str, seeds[1:]))
-        said.append(f"This model is the run with seed {seeds[0]}; the others have {others}.")
+        said.append(
+            f"This model is the run with seed {seeds[0]}; seeds of the other runs: {others}."
+        )
     if facts["storage"] != "float32" and not stored:
         said.append("Scores are of the trained weights, before they were rounded for storage.")
     return [*said, *_calibration(facts)]

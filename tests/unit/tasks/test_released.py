@@ -317,7 +317,7 @@ def test_the_card_is_made_from_the_facts(exported, runs):
     assert f"| {mean:.2f} % ± " in row
     for wanted in (
         "| as stored (int8) | mean of 2 seeds, ± standard deviation |",
-        "the run with seed 0; the others have 1.",
+        "the run with seed 0; seeds of the other runs: 1.",
         "calibrated on the dev part",
         "| [Toys](https://toys.example) | CC BY 4.0 |",
         "Examples: 24 in train, 8 in dev, 8 in test. Labels: LOC, ORG, PER.",
