@@ -53,13 +53,12 @@ from relmo.types import Layers
 
 sys.path.insert(0, str(Path(__file__).parent))
 from open_ner_data import is_chosen, mapped, sentences
+from typed_titles import MAX_WORDS, ORDER
 
 SETS = {"uner": "", "wikigold": "wikigold/*", "wnut": "wnut17/*", "btc": "btc/*",
         "crossner": "crossner/*/*.conll"}  # fmt: skip
 REPEATS = 5
 SHAPES = 5
-KINDS, MAX_WORDS = ("PER", "LOC", "ORG", "MISC"), 6
-"""Of titles: their kinds, and the words of the longest."""
 Counts = Mapping[str, int]
 LENGTHS = range(4, 81)
 """Words of the sentences of plain text that are labeled."""
@@ -78,7 +77,7 @@ class Example(NamedTuple):
 class Titles:
     """Where titles of known kinds stand in a sentence, and which words are names of persons."""
 
-    width = 4 * len(KINDS) + 4
+    width = 4 * len(ORDER) + 4
 
     def __init__(self, titles: Mapping[str, str], first: Counts, last: Counts) -> None:
         named = ((tuple(title.lower().split()), kind) for title, kind in titles.items())
@@ -97,7 +96,7 @@ class Titles:
             lengths = range(min(MAX_WORDS, len(low) - n), 0 if words[n][:1].isupper() else 1, -1)
             known = (k for k in lengths if tuple(low[n : n + k]) in self._kinds)
             if length := next(known, 0):
-                at = 4 * KINDS.index(self._kinds[tuple(low[n : n + length])])
+                at = 4 * ORDER.index(self._kinds[tuple(low[n : n + length])])
                 if length == 1:
                     found[n, at] = 1
                 else:

@@ -18,13 +18,14 @@ from __future__ import annotations
 import argparse
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
 
 from relmo.files import write_json
 from relmo.tasks.data_files import numbered_lines
+from relmo.text.documents import read_documents
 
 KINDS = {
     "PER": (
@@ -76,18 +77,6 @@ _END = re.compile(
 )
 
 
-def articles(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """The first two lines of each article that has them."""
-    kept: list[str] = []
-    for line in (*lines, ""):
-        if line.strip():
-            kept = [*kept, line.strip()] if len(kept) < 2 else kept
-            continue
-        if len(kept) == 2:
-            yield kept[0], kept[1]
-        kept = []
-
-
 def kind_of(text: str) -> str | None:
     """The kind of thing that an article is about, by how it begins; None if that is not clear."""
     if _BORN.search(text[:260]):
@@ -105,7 +94,7 @@ def typed_titles(paths: Iterable[Path]) -> dict[str, dict[str, int] | dict[str, 
     kinds: dict[str, Counter[str]] = {}
     first, last = Counter[str](), Counter[str]()
     for path in paths:
-        for full, text in articles(line for _, line in numbered_lines(path)):
+        for full, text, *_ in (each for each in read_documents(path) if len(each) > 1):
             kind, title = kind_of(text), re.sub(r" \(.*\)$", "", full)
             if kind is None:
                 continue

@@ -15,6 +15,9 @@ from relmo.tasks.run import TaskCard
 from relmo.tasks.sources import read_texts
 from relmo.tasks.tables import Columns
 
+TABLES = (".csv", ".jsonl", ".json", ".parquet")
+"""Endings of files that are no lines of two texts."""
+
 
 class TextInput(NamedTuple):
     """The texts of one input, and the line, or the row of a table, where it begins."""
@@ -41,7 +44,7 @@ def inputs_of_file(folder: Path, file: str, column: str | None) -> Iterator[Text
         where = "standard input" if file == "-" else path.name
         raise ConfigError(f"--text names a column of a table, but {where} is plain text")
     is_stdin = file == "-"
-    if len(task.text_names) > 1 and _is_table(stem_of(path)):
+    if len(task.text_names) > 1 and stem_of(path).endswith(TABLES):
         names = " TAB ".join(each.upper() for each in task.text_names)
         raise ConfigError(
             f"{file}: {card.task} reads no tables; give a text file with lines {names}"
@@ -50,10 +53,6 @@ def inputs_of_file(folder: Path, file: str, column: str | None) -> Iterator[Text
     if task.reads_documents:
         return _documents(lines)
     return _lines(task, lines, "standard input" if is_stdin else file)
-
-
-def _is_table(name: str) -> bool:
-    return name.endswith((".csv", ".jsonl", ".json", ".parquet"))
 
 
 def _lines(task: type[AnyTask], lines: Iterable[tuple[int, str]], name: str) -> Iterator[TextInput]:

@@ -160,7 +160,8 @@ class Trainer:
             with shown as self._work, self._stop:
                 self._work.may_end_early = self.settings.patience > 0
                 scores = self._fit()
-            if is_main and self._is_out_of_patience() and self._progress() < 1:
+            ended_early = self._is_out_of_patience() and self._progress() < 1  # in all processes
+            if is_main and ended_early:
                 tell(self._why_it_ended())
             return scores
         finally:

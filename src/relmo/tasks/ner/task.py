@@ -60,7 +60,7 @@ class NerTask(TaggingTask[TaggedSentence, NerSettings]):
 
     def set_up(self, facts: dict[str, Any], tokens: TokenInput) -> None:
         """Take over the tags and build the model."""
-        self.tags, self.uncounted = facts["tags"], tuple(self.settings.uncounted)
+        self.tags, self.uncounted = facts["tags"], self.settings.uncounted
         self.marks_entities = is_chunked(self.tags)
         if not self.marks_entities:
             self.score, self.result_name = "dev_accuracy", "tokens"  # type: ignore[misc]
