@@ -415,15 +415,16 @@ def test_the_served_index_is_searched(visit):
     page.keyboard.press("Enter")
     page.wait_for_selector("#hits li")
     assert "drifted down the river" in page.inner_text("#hits li:first-child")
-    alone = page.inner_text("#hits li:first-child .number")
-    assert re.fullmatch(r"\S+:\d+ · cosine -?\d\.\d{3}", alone)
-    page.check("#hybrid")
-    page.click("#search-form button")
-    page.wait_for_function(
-        "text => document.querySelector('#hits .number').textContent !== text", arg=alone
-    )
-    assert "drifted down the river" in page.inner_text("#hits li:first-child")
-    assert "BM25" in page.inner_text("#hits .number >> nth=0")
+    both = page.inner_text("#hits li:first-child .number")
+    assert re.fullmatch(r"\S+:\d+ · score \(BM25 and cosine\) \d\.\d{3}", both)
+    page.focus("input[name=by]:checked")
+    for unit in ("cosine", "BM25"):
+        page.keyboard.press("ArrowRight")  # searches again
+        page.wait_for_selector(f"#hits li:first-child .number:has-text('· {unit}')")
+        assert "drifted down the river" in page.inner_text("#hits li:first-child")
+    page.fill("#query", "nowhere")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#hits:has-text('No results.')")
     page.fill("#query", "")
     assert page.locator("#hits li").count() == 0
     page.click("#search-form button")

@@ -37,7 +37,10 @@ def test_index_then_search(run, notes):
         == "relmo: notes/t.csv, line 4: expected 4 cells as in the header, got 2\n"
     )
 
-    found = run("search", "i.relmo", "Cats chase mice.", "-k", "2", "--json", "--hybrid")
+    found = run("search", "i.relmo", "Cats chase mice.", "-k", "2", "--json")
+    for same in (("--by", "hybrid"), ("--hybrid",), ("--hybrid", "--by", "hybrid")):
+        again = run("search", "i.relmo", "Cats chase mice.", "-k", "2", "--json", *same)
+        assert again.stdout == found.stdout
     hits = json.loads(found.stdout)["hits"]
     assert len(hits) == 2
     assert hits[0]["document"] == "notes/t.csv#x"
@@ -77,6 +80,8 @@ def test_a_filter_on_what_no_document_has_is_said_to_be_so(run, notes):
     existing = "id, path, suffix, year"
     said = f"relmo: nothing found: no document has 'yaer'; known keys: {existing}\n"
     assert none.stderr.decode() == said
+    words = run("search", "i.relmo", "nowhere", "--by", "words")
+    assert words.stderr == b"relmo: nothing found: no passage contains a word of the query\n"
     late = run("search", "i.relmo", "cats", "--where", "year>=1999")
     assert b"nothing found: no document meets all conditions; numbers compare" in late.stderr
 
@@ -89,7 +94,7 @@ def test_a_database_gives_the_hits_that_a_file_gives(run, notes):
         made = run("index", "notes", *where, *columns, "--model", "model", "--json")
         assert made.returncode == 0, made.stderr
     assert json.loads(made.stdout)["unchanged"] == 3
-    for more in ((), ("--hybrid",), ("--where", "year<1955")):
+    for more in ((), ("--by", "vectors"), ("--by", "words"), ("--where", "year<1955")):
         mine, theirs = (
             json.loads(run("search", where, "cats chase", "--json", *more).stdout)["hits"]
             for where in ("i.relmo", store)
@@ -126,6 +131,8 @@ def test_a_database_gives_the_hits_that_a_file_gives(run, notes):
         (("index", "notes", "--out", "notes"), 1, "this is a folder, give a file"),
         (("index", "notes", "--store", "mysql://host/x"), 2, "unknown kind of store"),
         (("search", "i.relmo", "x", "--where", "year"), 2, "KEY=VALUE"),
+        (("search", "i.relmo", "x", "--by", "bm25"), 2, "choose hybrid, vectors, words"),
+        (("search", "i.relmo", "x", "--hybrid", "--by", "words"), 2, "leave it out for --by words"),
         (("search", "i.relmo", "x", "--where", "year>>2020"), 2, "not a condition: 'year>>2020'"),
     ],
 )

@@ -20,6 +20,7 @@ from relmo.progress import duration, printable
 
 if TYPE_CHECKING:
     from relmo.search import SemanticIndex
+    from relmo.search.index import Ranking
     from relmo.search.sync import SyncReport
 
 SHOWN_BAD_ROWS = 20
@@ -208,8 +209,16 @@ Query = Annotated[
     ),
 ]
 Count = Annotated[int, typer.Option("-k", "--count", min=1, help="Maximum number of hits.")]
+By = Annotated[
+    str,
+    typer.Option(
+        "--by",
+        metavar="hybrid|vectors|words",
+        help="Rank by words and vectors together, by vectors alone, or by words alone (BM25).",
+    ),
+]
 Hybrid = Annotated[
-    bool, typer.Option("--hybrid", help="Also rank by the words of the query (BM25).")
+    bool, typer.Option("--hybrid", help="The same as --by hybrid, as in earlier versions.")
 ]
 Documents = Annotated[
     bool, typer.Option("--documents", help="Show only the best passage of each document.")
@@ -234,25 +243,29 @@ def search(
     index: At,
     query: Query,
     count: Count = 10,
+    by: By = "hybrid",
     hybrid: Hybrid = False,
     documents: Documents = False,
     where: Conditions = None,
     model: IndexModel = None,
     as_json: HitsAsJson = False,
 ) -> None:
-    """Search an index by meaning; prints score, document, line and text of each hit."""
+    """Search an index by words and meaning; prints score, document, line and text of each hit."""
     from relmo.elmo import Elmo
     from relmo.search import SemanticIndex
     from relmo.search.filters import parse_where
+    from relmo.search.index import choose_ranking
 
-    asked = parse_where(where or [])
+    asked, ranking = parse_where(where or []), choose_ranking(by)
+    if hybrid and ranking != "hybrid":
+        raise ConfigError(f"--hybrid means --by hybrid; leave it out for --by {by}")
     if query != "-" and not query.strip():
         raise ConfigError("the query is empty")
     elmo = None if model is None else Elmo.from_pretrained(model)
     with SemanticIndex.open(index, elmo=elmo) as opened:
         queries = (line.rstrip("\n") for line in sys.stdin) if query == "-" else [query]
         for each in queries:
-            hits = opened.search(each, count, where=asked, hybrid=hybrid, by_document=documents)
+            hits = opened.search(each, count, where=asked, by=ranking, by_document=documents)
             if as_json:
                 found = {"query": each, "hits": [hit.to_dict() for hit in hits]}
                 typer.echo(json.dumps(found, ensure_ascii=False))
@@ -260,17 +273,20 @@ def search(
             if query == "-":
                 typer.echo(f"# {printable(each)}")
             if not hits:
-                note(_explain_no_hits(opened, asked))
+                note(_explain_no_hits(opened, asked, ranking))
             for hit in hits:
                 shown = " ".join(hit.text.split())
                 shown = shown if len(shown) <= 200 else shown[:199] + "…"
                 typer.echo(printable(f"{hit.score:.4f}  {hit.document}:{hit.line}  {shown}"))
 
 
-def _explain_no_hits(index: SemanticIndex, asked: dict[str, Any]) -> str:
+def _explain_no_hits(index: SemanticIndex, asked: dict[str, Any], ranking: Ranking) -> str:
     """A message that names a filter key which no document has."""
     keys = index.store.meta_keys()
     unknown = [key for key in asked if key not in keys]
+    if not unknown and ranking == "words":
+        also = " and meets all conditions" if asked else ""
+        return f"nothing found: no passage contains a word of the query{also}"
     if not asked:
         return "nothing found"
     if not unknown:

@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Self
+from typing import Literal, Self, cast, get_args
 
 import numpy as np
 
@@ -18,18 +18,36 @@ from relmo.errors import ConfigError
 from relmo.search.documents import Document, Passage, split_passages
 from relmo.search.encoder import PassageEncoder, sample_passages
 from relmo.search.filters import Conditions, Where, conditions
-from relmo.search.lexical import hybrid_search, make_analyzer
+from relmo.search.lexical import make_analyzer, ranked
 from relmo.search.settings import IndexSettings
 from relmo.search.store import Entry, Hit, IndexCounts, Store, open_store, unreadable
 from relmo.text.batches import in_windows
 from relmo.types import Vectors
 
+Ranking = Literal["hybrid", "vectors", "words"]
+"""What passages are ranked by: words (BM25), vectors, or both together (hybrid)."""
 BATCH_PASSAGES = 512
 """Passages that are embedded and stored together: limits memory, and what a crash costs."""
 
 
 class HitsTooLong(ConfigError):
     """The hits have more text than the caller takes."""
+
+
+def choose_ranking(by: str | None = None, hybrid: bool | None = None) -> Ranking:
+    """The ranking that is asked for, hybrid by default.
+
+    Args:
+        by: name of the ranking.
+        hybrid: how it was asked for in earlier versions; True is "hybrid", False "vectors".
+    """
+    if by is not None and hybrid is not None:
+        raise ConfigError("give by or hybrid, not both; hybrid is the earlier name")
+    if hybrid is not None:
+        return "hybrid" if hybrid else "vectors"
+    if by not in (None, *get_args(Ranking)):
+        raise ConfigError(f"unknown ranking {by!r}; choose {', '.join(get_args(Ranking))}")
+    return cast("Ranking", by or "hybrid")
 
 
 class SemanticIndex:
@@ -46,7 +64,7 @@ class SemanticIndex:
             index.add([Document("c", "letters", "Boats went by.")])
             hits = index.search("interest on loans", k=3)                # list of Hit, best first
             hits[0].document, hits[0].score, hits[0].text
-            index.search("interest on loans", where={"year": {">=": 1955}}, hybrid=True)
+            index.search("interest on loans", where={"year": {">=": 1955}}, by="vectors")
             index.update([Document("b", "letters", "We fished.")])
             index.delete(["a"])
 
@@ -216,33 +234,37 @@ class SemanticIndex:
         k: int = 10,
         *,
         where: Where | None = None,
-        hybrid: bool = False,
+        by: Ranking | None = None,
         by_document: bool = False,
+        hybrid: bool | None = None,
         max_seconds: float | None = None,
         max_characters: int | None = None,
     ) -> list[Hit]:
-        """The passages closest in meaning to the query, best first.
+        """The passages that answer the query best, best first.
 
         Args:
             query: a few words or sentences.
             k: maximum number of hits.
             where: conditions on metadata, see `filters.py`.
-            hybrid: also rank by the words of the query (BM25).
+            by: what ranks the passages: "hybrid" (default), words and vectors together; "vectors",
+                cosines; or "words", BM25, which finds only passages with a word of the query.
             by_document: return only the best passage of each document.
+            hybrid: earlier name of `by`; True is "hybrid", False "vectors".
             max_seconds: time for the store, the model not counted; `SearchTimeout` after that.
             max_characters: of the texts and metadata of all hits; `HitsTooLong` above.
         """
         if k < 1:
             raise ConfigError(f"k must be an integer ≥ 1, got {k}")
-        vector = self.encoder.encode([query])[0]  # (D,)
-        terms = self.analyze(query) if hybrid else []
+        ranking = choose_ranking(by, hybrid)
+        vector = None if ranking == "words" else self.encoder.encode([query])[0]  # (D,)
+        terms = [] if ranking == "vectors" else self.analyze(query)
         limited = nullcontext() if max_seconds is None else self.store.deadline(max_seconds)
         with limited, self.store.one_state():
             return self._search(vector, terms, k, conditions(where), by_document, max_characters)
 
     def _search(
         self,
-        vector: Vectors,
+        vector: Vectors | None,
         terms: Sequence[str],
         k: int,
         where: Conditions,
@@ -253,10 +275,7 @@ class SemanticIndex:
         if by_document:
             k = min(k, max(1, self.store.counts().documents))  # do not look for more
         while True:
-            if terms:
-                scored = hybrid_search(self.store, vector, terms, count, where)
-            else:
-                scored = self.store.nearest(vector, count, where) if vector.any() else []
+            scored = ranked(self.store, vector, terms, count, where)
             kept = self.store.best_of_documents(scored)[:k] if by_document else scored
             if len(kept) >= k or len(scored) < count:
                 if max_characters is not None and self.store.characters(kept) > max_characters:

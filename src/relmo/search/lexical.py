@@ -156,6 +156,24 @@ class Fusion(Settings):
         return np.asarray(relative**self.sharpness + self.share * evenness * cosines)
 
 
+def ranked(
+    store: Store,
+    query: Vectors | None,
+    terms: Sequence[str],
+    count: int,
+    where: Conditions = (),
+) -> list[Scored]:
+    """Passages by what is known of a query, best first: its vector (D,), its terms, or both.
+
+    A query of stop words only has no terms, and one in an unknown script no vector.
+    """
+    if query is None:
+        return store.matching(terms, count, where) if terms else []
+    if terms:
+        return hybrid_search(store, query, terms, count, where)
+    return store.nearest(query, count, where) if query.any() else []
+
+
 def hybrid_search(
     store: Store, query: Vectors, terms: Sequence[str], count: int, where: Conditions = ()
 ) -> list[Scored]:

@@ -8,7 +8,7 @@ and what no schema can say, such as the number of words in all texts together.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, Self, get_args
 
 import orjson
 from fastapi.responses import Response
@@ -19,9 +19,11 @@ from pydantic import (
     ConfigDict,
     Field,
     WithJsonSchema,
+    model_validator,
 )
 
 from relmo.search.filters import OPERATORS, conditions
+from relmo.search.index import Ranking, choose_ranking
 
 JSON = "application/json"
 LayerName = Literal["all", "mean", "top", "bottom"]
@@ -488,15 +490,36 @@ class Change(BaseModel):
 class SearchBody(Body):
     """POST /search."""
 
+    model_config = ConfigDict(json_schema_extra={"not": {"required": ["by", "hybrid"]}})
+
     query: Query
     k: Results = DEFAULT_RESULTS
-    hybrid: bool = Field(False, description="Also rank by the words of the query (BM25).")
+    by: Ranking = Field(
+        "hybrid", description="Rank by words and vectors together, by vectors, or by words (BM25)."
+    )
+    hybrid: bool = Field(
+        True,
+        description="Earlier name of `by`, not given with it: true is hybrid, false is vectors.",
+        json_schema_extra={"deprecated": True},
+    )
     where: Where = Field(
         {},
         description='Conditions on metadata: {"year": 1958}, {"lang": ["en", "de"]} (any of '
         'these), {"year": {">=": 1950, "<": 1960}}.',
     )
     documents: bool = Field(False, description="Return only the best passage of each document.")
+
+    @model_validator(mode="after")
+    def _check_ranking(self) -> Self:
+        self.ranking()
+        return self
+
+    def ranking(self) -> Ranking:
+        """What to rank by, under either name."""
+        sent = self.model_fields_set
+        return choose_ranking(
+            self.by if "by" in sent else None, self.hybrid if "hybrid" in sent else None
+        )
 
 
 class SearchHit(BaseModel):

@@ -243,7 +243,7 @@ class Service:
             body.query,
             k,
             where=body.where,
-            hybrid=body.hybrid,
+            by=body.ranking(),
             by_document=body.documents,
             max_seconds=limits.search_seconds,
             max_characters=limits.hit_characters,

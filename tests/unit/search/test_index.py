@@ -3,10 +3,12 @@
 import threading
 import time
 
+import numpy as np
 import pytest
 
 from relmo.errors import ConfigError, OutputError
 from relmo.search import Document, IndexSettings, SemanticIndex
+from relmo.search.encoder import PassageEncoder
 from relmo.search.sqlite import SqliteStore
 
 pytest.importorskip("Stemmer", reason="pip install 'relmo[search]'")
@@ -49,14 +51,50 @@ def test_a_hit_has_its_position(index):
     assert hit.to_dict()["meta"] == {}
 
 
-def test_hybrid_ranks_what_holds_the_words_first(index):
-    assert found(index.search("mouse chasing cats", k=2, hybrid=True)) == ["cat", "cat"]
-    assert found(index.search("nowhere", k=1, hybrid=True))  # no word of it: vectors alone
+def test_by_default_what_holds_the_words_is_first(index):
+    assert found(index.search("mouse chasing cats", k=2)) == ["cat", "cat"]
+    assert found(index.search("nowhere", k=1))  # no word of it: vectors alone
+
+
+def test_words_alone_find_what_holds_a_word_scored_by_bm25(index):
+    hits = index.search("a cat by the river", by="words")
+    assert sorted(found(hits)) == ["cat", "cat", "river"]
+    scored = index.store.matching(index.analyze("a cat by the river"), 10)
+    assert [hit.score for hit in hits] == [each.score for each in scored]
+    assert index.search("nowhere", by="words") == []
+
+
+def test_a_query_of_stop_words_alone_is_answered_by_its_vector(index):
+    assert index.search("what is it", by="hybrid") == index.search("what is it", by="vectors") != []
+    assert index.search("what is it", by="words") == []
+
+
+def test_a_query_without_a_vector_is_answered_by_its_words(index, monkeypatch):
+    zeros = np.zeros((1, index.settings.width), np.float32)
+    monkeypatch.setattr(PassageEncoder, "encode", lambda *_: zeros)
+    assert set(found(index.search("cats"))) >= {"cat"}
+    assert found(index.search("cats", k=2)) == ["cat", "cat"]
+    assert index.search("nowhere") == index.search("cats", by="vectors") == []
+
+
+def test_words_alone_are_not_read_by_the_model(index, monkeypatch):
+    monkeypatch.setattr(PassageEncoder, "encode", None)
+    assert found(index.search("river", by="words")) == ["river"]
+
+
+def test_the_earlier_name_of_a_ranking_is_accepted_alone(index):
+    assert index.search("cats", hybrid=True) == index.search("cats", by="hybrid")
+    assert index.search("cats", hybrid=False) == index.search("cats", by="vectors")
+    for by in ("hybrid", "vectors", "words"):
+        with pytest.raises(ConfigError, match="not both"):
+            index.search("cats", by=by, hybrid=True)
+    with pytest.raises(ConfigError, match="unknown ranking 'bm25'; choose hybrid, vectors, words"):
+        index.search("cats", by="bm25")
 
 
 def test_the_best_passage_of_each_document(index):
-    for hybrid in (False, True):
-        hits = index.search("cats", k=3, by_document=True, hybrid=hybrid)
+    for by in ("hybrid", "vectors"):
+        hits = index.search("cats", k=3, by_document=True, by=by)
         assert sorted(found(hits)) == ["cat", "loan", "river"]
         assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
 
@@ -68,13 +106,13 @@ def test_no_more_documents_are_looked_for_than_there_are(index, monkeypatch):
         index.store, "nearest", lambda *args: asked.append(args[1]) or nearest(*args)
     )
     documents = index.counts().documents
-    assert len(index.search("bank", 4, by_document=True)) == documents == 3
+    assert len(index.search("bank", 4, by="vectors", by_document=True)) == documents == 3
     assert asked == [4]
 
 
 def test_searches_are_filtered(index):
     assert found(index.search("cats", where={"year": {"<": 1955}})) == ["loan"]
-    assert set(found(index.search("cats", where={"year": 1960}, hybrid=True))) == {"cat"}
+    assert set(found(index.search("cats", where={"year": 1960}))) == {"cat"}
     assert index.search("cats", where={"year": 1}) == []
     index.update([Document("open", "o", "Open.", meta={"open": True})])
     assert found(index.search("cats", where={"open": True})) == ["open"]
@@ -82,8 +120,7 @@ def test_searches_are_filtered(index):
 
 
 def test_a_query_without_words_finds_nothing(index):
-    assert index.search(" ") == []
-    assert index.search(" ", hybrid=True) == []
+    assert [index.search(" ", by=by) for by in ("hybrid", "vectors", "words")] == [[], [], []]
     with pytest.raises(ConfigError, match="≥ 1"):
         index.search("x", k=0)
 
@@ -115,8 +152,8 @@ def test_one_key_for_two_documents_is_an_error(index, tiny, tmp_path):
 
 def test_what_was_deleted_is_not_found(index):
     index.delete(["cat", "not there"])
-    assert "cat" not in found(index.search("cats", k=10))
-    assert "cat" not in found(index.search("cats", k=10, hybrid=True))
+    for by in ("hybrid", "vectors", "words"):
+        assert "cat" not in found(index.search("cats", k=10, by=by))
     assert index.counts() == (2, 3)
 
 
@@ -161,13 +198,14 @@ def test_merging_segments_changes_no_hit(tiny, tmp_path):
     documents = [Document(f"d{i}", "s", f"The bank number {i} of the river.") for i in range(40)]
     with SemanticIndex.build(tmp_path / "i", documents, elmo=tiny) as index:
         index.store.replace([], [f"d{i}" for i in range(25)])
-        before = [index.search("bank 30", k=20, hybrid=hybrid) for hybrid in (False, True)]
+        rankings = ("hybrid", "vectors", "words")
+        before = [index.search("bank 30", k=20, by=by) for by in rankings]
         db = index.store._db
         (rows,) = db.execute("SELECT sum(length(ids)) / 8 FROM segments").fetchone()
         index.store.optimize()
         (after,) = db.execute("SELECT sum(length(ids)) / 8 FROM segments").fetchone()
         assert (rows, after) == (40, 15)
-        assert [index.search("bank 30", k=20, hybrid=h) for h in (False, True)] == before
+        assert [index.search("bank 30", k=20, by=by) for by in rankings] == before
         index.delete([document.key for document in documents])
         assert index.search("bank") == []
 
@@ -177,7 +215,7 @@ def test_threads_may_search_while_one_writes(index):
 
     def look():
         for _ in range(20):
-            if not index.search("cats", k=1, hybrid=True):
+            if not index.search("cats", k=1):
                 wrong.append("nothing found")
 
     threads = [threading.Thread(target=look) for _ in range(3)]
@@ -200,8 +238,8 @@ def test_a_hybrid_search_sees_one_state_though_another_process_writes(index, tin
         assert time.monotonic() - began < 20  # it does not wait for the search to end
         return scored
 
-    before = index.search("river bank", hybrid=True)
+    before = index.search("river bank")
     monkeypatch.setattr(index.store, "matching", found_then_deleted)
-    assert index.search("river bank", hybrid=True) == before
+    assert index.search("river bank") == before
     monkeypatch.undo()
-    assert "river" not in found(index.search("river bank", hybrid=True))
+    assert "river" not in found(index.search("river bank"))

@@ -227,18 +227,27 @@ def test_a_model_without_softmax_says_so(client):
 class ToyIndex:
     """Stands for an index: echoes the query."""
 
-    def search(self, query, k, *, hybrid, **others):
-        words = f"{query} {'hybrid ' if hybrid else ''}"
+    def search(self, query, k, *, by, **others):
+        words = f"{query} {by} "
         return [Hit("d", "file", 1, 0, 1, 1.0 - i, f"{words}{i}", {}) for i in range(k)]
 
 
 def test_search_asks_the_index(make_client):
     client = make_client(index=ToyIndex())
     found = client.post("/search", json={"query": "river bank", "k": 2}).json()
-    assert [hit["text"] for hit in found["hits"]] == ["river bank 0", "river bank 1"]
-    found = client.post("/search", json={"query": "bank", "k": 1, "hybrid": True}).json()
-    assert found["hits"][0]["text"] == "bank hybrid 0"
+    assert [hit["text"] for hit in found["hits"]] == ["river bank hybrid 0", "river bank hybrid 1"]
+    asked = {"hybrid": {"hybrid": True}, "vectors": {"hybrid": False}, "words": {"by": "words"}}
+    for ranking, field in asked.items():
+        found = client.post("/search", json={"query": "bank", "k": 1, **field}).json()
+        assert found["hits"][0]["text"] == f"bank {ranking} 0"
     assert client.get("/ready").json()["has_index"]
+
+
+def test_a_ranking_under_both_names_is_refused(make_client):
+    body = {"query": "bank", "by": "words", "hybrid": True}
+    answer = make_client(index=ToyIndex()).post("/search", json=body)
+    assert answer.status_code == 422
+    assert "give by or hybrid, not both" in answer.json()["error"]["message"]
 
 
 @pytest.mark.parametrize("body", [{"query": ""}, {"query": " "}, {"query": "a", "k": 0}, {}])

@@ -141,11 +141,11 @@ def place(tmp_path, tiny) -> str:
     return str(path)
 
 
-@pytest.mark.parametrize("hybrid", [False, True])
-def test_hits_are_those_of_the_index(make_client, place, tiny, hybrid):
+@pytest.mark.parametrize("by", ["hybrid", "vectors", "words"])
+def test_hits_are_those_of_the_index(make_client, place, tiny, by):
     index = SemanticIndex.open(place, elmo=tiny)
-    wanted = index.search("a river bank", 3, hybrid=hybrid)
-    body = {"query": "a river bank", "k": 3, "hybrid": hybrid}
+    wanted = index.search("a river bank", 3, by=by)
+    body = {"query": "a river bank", "k": 3, "by": by}
     answer = make_client(index=index).post("/search", json=body)
     assert answer.status_code == 200, answer.text
     hits = answer.json()["hits"]
@@ -179,11 +179,11 @@ def test_conditions_that_cannot_be_are_refused(make_client, place, tiny, where):
     index.close()
 
 
-@pytest.mark.parametrize("hybrid", [False, True])
-def test_as_many_conditions_as_are_allowed_are_answered(make_client, place, tiny, hybrid):
+@pytest.mark.parametrize("by", ["hybrid", "vectors", "words"])
+def test_as_many_conditions_as_are_allowed_are_answered(make_client, place, tiny, by):
     index = SemanticIndex.open(place, elmo=tiny)
     where = {"year": list(range(1900, 2000))} | {f"k{i}": {"!=": 1} for i in range(15)}
-    body = {"query": "a river bank", "where": where, "hybrid": hybrid}
+    body = {"query": "a river bank", "where": where, "by": by}
     answer = make_client(index=index).post("/search", json=body)
     assert {hit["document"] for hit in answer.json()["hits"]} == {"d0", "d1"}
     full = {f"k{i}": list(range(100)) for i in range(16)}

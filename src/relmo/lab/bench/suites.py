@@ -146,8 +146,8 @@ def bench_search(settings: BenchSettings) -> tuple[str, list[Row]]:
         queries = (" ".join(words[:QUERY_WORDS]) for words in cycle(sentences))
         tasks: dict[str, Callable[[], object]] = {
             "embed": lambda: index.encoder.encode([next(queries)]),
-            "vectors": lambda: index.search(next(queries), 10),
-            "hybrid": lambda: index.search(next(queries), 10, hybrid=True),
+            "vectors": lambda: index.search(next(queries), 10, by="vectors"),
+            "hybrid": lambda: index.search(next(queries), 10, by="hybrid"),
         }
         found = interleave(settings.seconds, {k: partial(timed, v) for k, v in tasks.items()})
         about = f"{len(index):,} passages, queries of up to {QUERY_WORDS} words"

@@ -8,6 +8,7 @@ import { drawHeat, describeWord } from "./heat.js";
 import { readMap } from "./map.js";
 import { abandon, clear, onChange, showErrors } from "./parts.js";
 import { openReading, readTasks } from "./read.js";
+import { readHits } from "./search.js";
 import { readSenses, wantsTwo } from "./senses.js";
 import { drawStory } from "./story.js";
 import { drawSurprisal, readSurprisal } from "./surprisal.js";
@@ -81,19 +82,6 @@ async function readPair() {
   };
 }
 
-async function search() {
-  const query = find("query").value, hybrid = find("hybrid").checked;
-  if (!query.trim()) throw new ApiError(0, "Enter a query.");
-  const { hits } = await ask("/search", { query, k: 10, hybrid });
-  const unit = hybrid ? "score (BM25 and cosine)" : "cosine";
-  const place = (hit) => (hit.line ? `${hit.document}:${hit.line}` : hit.document);
-  return () => {
-    find("hits").replaceChildren(...hits.map((hit) => make("li", {}, `${hit.text ?? ""} `,
-      make("span", { class: "number" }, `${place(hit)} · ${unit} ${hit.score.toFixed(3)}`))));
-    if (!hits.length) find("hits").replaceChildren(make("li", {}, "No results."));
-  };
-}
-
 async function findTasks() {
   const build = await readTasks();
   return () => offerReading(build());
@@ -123,7 +111,7 @@ const read = {
   map: showErrors("map", readMap),
   senses: showErrors("senses", readSenses),
   surprisal: showErrors("surprisal", readSurprisal),
-  search: showErrors("search", search),
+  search: showErrors("search", readHits),
 };
 
 function slider(name, id, low, high, value, attributes = {}) {
@@ -217,6 +205,9 @@ async function start() {
   find("senses-form").addEventListener("submit", read.senses);
   find("surprisal-side").addEventListener("change", drawSurprisal);
   find("search-form").addEventListener("submit", read.search);
+  for (const radio of document.querySelectorAll("input[name=by]")) {
+    radio.addEventListener("change", () => { if (find("query").value.trim()) return read.search(); });
+  }
   find("query").addEventListener("input", () => { if (!find("query").value) clear.search(); });
   find("key-form").addEventListener("submit", (event) => {
     event.preventDefault();
