@@ -85,7 +85,7 @@ def read_squad(path: Path, articles: int, questions: int) -> tuple[list[Document
 def search(index: SemanticIndex, query: str, kind: str, *, by_document: bool = False) -> list[Hit]:
     """The hits of one kind of search."""
     if kind != "bm25":
-        return index.search(query, DEPTH, by=kind, by_document=by_document)
+        return index.search(query, DEPTH, by=kind, by_document=by_document, copies=True)
     return index.store.hits(index.store.matching(index.analyze(query), DEPTH))
 
 

@@ -40,7 +40,7 @@ def ranks(elmo: Elmo, paragraphs: list[dict], lot: random.Random) -> list[float]
         SemanticIndex.build(Path(folder, "index"), documents, elmo=elmo) as index,
     ):
         for question, wanted in lot.sample(asked, min(QUESTIONS, len(asked))):
-            hits = index.search(question, len(index), by="vectors", by_document=True)
+            hits = index.search(question, len(index), by="vectors", by_document=True, copies=True)
             found.append(1 / (1 + [hit.document for hit in hits].index(wanted)))
     return found
 

@@ -73,6 +73,19 @@ def test_filters_documents_and_queries_from_standard_input(run, notes):
     assert plain.startswith("# cats\n")
 
 
+def test_near_copies_are_left_out_unless_they_are_asked_for(run, notes):
+    (notes / "notes" / "b.md").write_text("The bank raised rates.\n")
+    run(*ARGS, "--model", "model")
+    query = ("search", "i.relmo", "bank rates", "--by", "words", "--json")
+    (hit,) = json.loads(run(*query).stdout)["hits"]
+    assert (hit["document"], hit["copies"]) == ("notes/a.md", 1)
+    both = json.loads(run(*query, "--copies").stdout)["hits"]
+    assert [(hit["document"], hit["copies"]) for hit in both] == [
+        ("notes/a.md", 0),
+        ("notes/b.md", 0),
+    ]
+
+
 def test_a_filter_on_what_no_document_has_is_said_to_be_so(run, notes):
     run(*ARGS, "--model", "model")
     none = run("search", "i.relmo", "cats", "--where", "yaer>=1955")

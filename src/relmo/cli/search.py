@@ -223,6 +223,7 @@ Hybrid = Annotated[
 Documents = Annotated[
     bool, typer.Option("--documents", help="Show only the best passage of each document.")
 ]
+Copies = Annotated[bool, typer.Option("--copies", help="Also show near-copies of better hits.")]
 Conditions = Annotated[
     list[str] | None,
     typer.Option(
@@ -246,6 +247,7 @@ def search(
     by: By = "hybrid",
     hybrid: Hybrid = False,
     documents: Documents = False,
+    copies: Copies = False,
     where: Conditions = None,
     model: IndexModel = None,
     as_json: HitsAsJson = False,
@@ -265,7 +267,9 @@ def search(
     with SemanticIndex.open(index, elmo=elmo) as opened:
         queries = (line.rstrip("\n") for line in sys.stdin) if query == "-" else [query]
         for each in queries:
-            hits = opened.search(each, count, where=asked, by=ranking, by_document=documents)
+            hits = opened.search(
+                each, count, where=asked, by=ranking, by_document=documents, copies=copies
+            )
             if as_json:
                 found = {"query": each, "hits": [hit.to_dict() for hit in hits]}
                 typer.echo(json.dumps(found, ensure_ascii=False))

@@ -8,6 +8,7 @@ Documents are split into passages; each passage gets a vector and a list of term
     filters.py      conditions on metadata
     store.py        the interface of a store: sqlite.py (one file; its checksum and lock are in
                     sqlite_file.py), postgres.py (a server)
+    copies.py       near-copies among hits
     index.py        build, update and search an index
     sync.py         keep an index in step with files: what `relmo index` does
 """

@@ -6,8 +6,10 @@ Files are indexed by `sync.py`, which is what `relmo index` calls.
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
+from itertools import islice
 from pathlib import Path
 from typing import Literal, Self, cast, get_args
 
@@ -15,12 +17,13 @@ import numpy as np
 
 from relmo.elmo import Elmo
 from relmo.errors import ConfigError
+from relmo.search.copies import MAX_LOOKED, distinct_hits
 from relmo.search.documents import Document, Passage, split_passages
 from relmo.search.encoder import PassageEncoder, sample_passages
 from relmo.search.filters import Conditions, Where, conditions
 from relmo.search.lexical import make_analyzer, ranked
 from relmo.search.settings import IndexSettings
-from relmo.search.store import Entry, Hit, IndexCounts, Store, open_store, unreadable
+from relmo.search.store import Entry, Hit, IndexCounts, Scored, Store, open_store, unreadable
 from relmo.text.batches import in_windows
 from relmo.types import Vectors
 
@@ -236,6 +239,7 @@ class SemanticIndex:
         where: Where | None = None,
         by: Ranking | None = None,
         by_document: bool = False,
+        copies: bool = False,
         hybrid: bool | None = None,
         max_seconds: float | None = None,
         max_characters: int | None = None,
@@ -249,6 +253,7 @@ class SemanticIndex:
             by: what ranks the passages: "hybrid" (default), words and vectors together; "vectors",
                 cosines; or "words", BM25, which finds only passages with a word of the query.
             by_document: return only the best passage of each document.
+            copies: return near-copies of better hits too (`copies.py`), instead of counting them.
             hybrid: earlier name of `by`; True is "hybrid", False "vectors".
             max_seconds: time for the store, the model not counted; `SearchTimeout` after that.
             max_characters: of the texts and metadata of all hits; `HitsTooLong` above.
@@ -260,7 +265,8 @@ class SemanticIndex:
         terms = [] if ranking == "vectors" else self.analyze(query)
         limited = nullcontext() if max_seconds is None else self.store.deadline(max_seconds)
         with limited, self.store.one_state():
-            return self._search(vector, terms, k, conditions(where), by_document, max_characters)
+            asked = conditions(where)
+            return self._search(vector, terms, k, asked, by_document, copies, max_characters)
 
     def _search(
         self,
@@ -269,21 +275,42 @@ class SemanticIndex:
         k: int,
         where: Conditions,
         by_document: bool,
+        copies: bool,
         max_characters: int | None,
     ) -> list[Hit]:
-        count = k
-        if by_document:
-            k = min(k, max(1, self.store.counts().documents))  # do not look for more
+        count, documents = k, 0
+        if by_document:  # do not look for more than there are
+            documents = self.store.counts().documents
+            k = min(k, max(1, documents))
         while True:
             scored = ranked(self.store, vector, terms, count, where)
-            kept = self.store.best_of_documents(scored)[:k] if by_document else scored
-            if len(kept) >= k or len(scored) < count:
-                if max_characters is not None and self.store.characters(kept) > max_characters:
-                    raise HitsTooLong(f"the hits have more than {max_characters:,} characters")
-                hits = self.store.hits(kept)
-                if len(hits) >= k or len(scored) < count:
-                    return hits[:k]
-            count *= 4  # many passages of the same documents: look further
+            kept = self.store.best_of_documents(scored) if by_document else scored
+            is_all = len(scored) < count or (by_document and len(kept) >= documents)
+            if len(kept) >= k or is_all:
+                loaded = self._load(kept, k, max_characters)
+                hits = list(islice(loaded, k)) if copies else distinct_hits(loaded, k)
+                if len(hits) >= k or is_all or len(kept) >= max(k, MAX_LOOKED):
+                    _check_size(sum(map(_characters, hits)), max_characters)
+                    return hits
+            count *= 4  # many passages of the same documents, or near-copies: look further
+
+    def _load(self, scored: Sequence[Scored], size: int, most: int | None) -> Iterator[Hit]:
+        """The hits in order, so many at a time, none of which have more characters than `most`."""
+        for first in range(0, len(scored), size):
+            part = scored[first : first + size]
+            if most is not None:  # before texts of that size are in memory
+                _check_size(self.store.characters(part), most)
+            yield from self.store.hits(part)
+
+
+def _check_size(characters: int, most: int | None) -> None:
+    if most is not None and characters > most:
+        raise HitsTooLong(f"the hits have more than {most:,} characters")
+
+
+def _characters(hit: Hit) -> int:
+    """Characters of a hit's text and metadata, as `Store.characters` counts them."""
+    return len(hit.text) + len(json.dumps(hit.meta))
 
 
 def _with_own_keys(documents: Iterable[Document]) -> Iterator[Document]:

@@ -68,6 +68,8 @@ class Hit:
     score: float
     text: str
     meta: dict[str, MetaValue]
+    copies: int = 0
+    """Near-copies of it that would have come before the last hit and were left out."""
 
     def to_dict(self) -> dict[str, Any]:
         """The hit as plain values, ready for JSON."""

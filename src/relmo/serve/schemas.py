@@ -508,6 +508,7 @@ class SearchBody(Body):
         'these), {"year": {">=": 1950, "<": 1960}}.',
     )
     documents: bool = Field(False, description="Return only the best passage of each document.")
+    copies: bool = Field(False, description="Return near-copies of better hits too.")
 
     @model_validator(mode="after")
     def _check_ranking(self) -> Self:
@@ -535,6 +536,7 @@ class SearchHit(BaseModel):
     start: int | None = None
     end: int | None = None
     meta: dict[str, Any] = {}
+    copies: int = Field(0, description="Near-copies of it that were left out.")
 
 
 class SearchHits(BaseModel):

@@ -245,6 +245,7 @@ class Service:
             where=body.where,
             by=body.ranking(),
             by_document=body.documents,
+            copies=body.copies,
             max_seconds=limits.search_seconds,
             max_characters=limits.hit_characters,
         )

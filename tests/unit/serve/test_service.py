@@ -167,6 +167,18 @@ def test_filters_and_documents_are_those_of_the_index(make_client, place, tiny):
     index.close()
 
 
+def test_near_copies_are_counted_unless_they_are_asked_for(make_client, tmp_path, tiny):
+    texts = ["A river bank.", "A RIVER BANK", "A river town."]
+    documents = [Document(f"d{i}", "s", text) for i, text in enumerate(texts)]
+    index = SemanticIndex.build(tmp_path / "copies", documents, settings=PLAIN, elmo=tiny)
+    client, body = make_client(index=index), {"query": "river bank", "by": "words"}
+    hits = client.post("/search", json=body).json()["hits"]
+    assert [(hit["document"], hit["copies"]) for hit in hits] == [("d0", 1), ("d2", 0)]
+    hits = client.post("/search", json={**body, "copies": True}).json()["hits"]
+    assert [(hit["document"], hit["copies"]) for hit in hits] == [("d0", 0), ("d1", 0), ("d2", 0)]
+    index.close()
+
+
 @pytest.mark.parametrize(
     "where",
     [{"a": {"~": 1}}, {"a": "\0"}, {"a": 2**64}, {"a": [[1]]}, {"": 1}, {"a": {"<": None}},
@@ -229,7 +241,7 @@ def test_a_vector_does_not_depend_on_its_neighbours(make_app, tiny):
 def served(tiny, tmp_path):
     """An index of ten documents with long metadata."""
     documents = [
-        Document(f"d{i}", "s", "a river bank", meta={"note": "x" * 999}) for i in range(10)
+        Document(f"d{i}", "s", f"a river bank {i}", meta={"note": "x" * 999}) for i in range(10)
     ]
     with SemanticIndex.build(tmp_path / "i", documents, settings=PLAIN, elmo=tiny) as index:
         yield index
