@@ -9,13 +9,15 @@ Documents are split into passages; each passage gets a vector and a list of term
     store.py        the interface of a store: sqlite.py (one file; its checksum and lock are in
                     sqlite_file.py), postgres.py (a server)
     copies.py       near-copies among hits
+    explain.py      why a hit was found: its best sentence, its words, the parts of its score
     index.py        build, update and search an index
     sync.py         keep an index in step with files: what `relmo index` does
 """
 
 from relmo.search.documents import Document
+from relmo.search.explain import Explanation
 from relmo.search.index import SemanticIndex
 from relmo.search.settings import IndexSettings
 from relmo.search.store import Hit
 
-__all__ = ["Document", "Hit", "IndexSettings", "SemanticIndex"]
+__all__ = ["Document", "Explanation", "Hit", "IndexSettings", "SemanticIndex"]

@@ -20,6 +20,7 @@ from relmo.errors import ConfigError
 from relmo.search.copies import MAX_LOOKED, distinct_hits
 from relmo.search.documents import Document, Passage, split_passages
 from relmo.search.encoder import PassageEncoder, sample_passages
+from relmo.search.explain import Explanation, explain_hits
 from relmo.search.filters import Conditions, Where, conditions
 from relmo.search.lexical import make_analyzer, ranked
 from relmo.search.settings import IndexSettings
@@ -67,6 +68,7 @@ class SemanticIndex:
             index.add([Document("c", "letters", "Boats went by.")])
             hits = index.search("interest on loans", k=3)                # list of Hit, best first
             hits[0].document, hits[0].score, hits[0].text
+            index.explain("interest on loans", hits)[0].sentence         # why: an Explanation
             index.search("interest on loans", where={"year": {">=": 1955}}, by="vectors")
             index.update([Document("b", "letters", "We fished.")])
             index.delete(["a"])
@@ -267,6 +269,17 @@ class SemanticIndex:
         with limited, self.store.one_state():
             asked = conditions(where)
             return self._search(vector, terms, k, asked, by_document, copies, max_characters)
+
+    def explain(self, query: str, hits: Sequence[Hit]) -> list[Explanation]:
+        """Why hits were found: the best sentence of each, its words, the parts of its score.
+
+        Takes about as long as embedding the hits' sentences, which `search` does not do.
+
+        Args:
+            query: as it was searched for.
+            hits: what `search` has returned, or those of them that are shown.
+        """
+        return explain_hits(self.encoder, self.analyze, query, hits)
 
     def _search(
         self,

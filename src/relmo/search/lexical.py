@@ -33,7 +33,7 @@ from relmo.config import Count, NonNegative, Settings
 from relmo.errors import ConfigError, need_extra
 from relmo.runtime.pooling import normalize
 from relmo.search.filters import Conditions
-from relmo.search.store import Scored, Store, check_width, rank
+from relmo.search.store import SCORE_DECIMALS, Scored, Store, check_width, rank
 from relmo.types import Vectors
 
 K1, B = 1.5, 0.75
@@ -150,10 +150,13 @@ class Fusion(Settings):
 
         BM25 is 0 for passages without a term of the query, and above 0 for at least one.
         """
-        relative = bm25 / bm25.max()
-        rivals = np.sort(relative)[::-1][1 : RIVALS + 1]
+        rivals = np.sort(bm25 / bm25.max())[::-1][1 : RIVALS + 1]
         evenness = max(float(rivals.sum()) / RIVALS, MIN_EVENNESS)
-        return np.asarray(relative**self.sharpness + self.share * evenness * cosines)
+        return np.asarray(self.from_words(bm25) + self.share * evenness * cosines)
+
+    def from_words(self, bm25: Vectors) -> Vectors:
+        """The part of each combined score that comes from words, (n,)."""
+        return np.asarray((bm25 / bm25.max()) ** self.sharpness)
 
 
 def ranked(
@@ -168,7 +171,8 @@ def ranked(
     A query of stop words only has no terms, and one in an unknown script no vector.
     """
     if query is None:
-        return store.matching(terms, count, where) if terms else []
+        found = store.matching(terms, count, where) if terms else []
+        return [each._replace(from_words=each.score) for each in found]
     if terms:
         return hybrid_search(store, query, terms, count, where)
     return store.nearest(query, count, where) if query.any() else []
@@ -189,7 +193,10 @@ def hybrid_search(
     query = fusion.refine(query, scores, check_width(store.name, vectors, len(query)))
     nearest = store.nearest(query, candidates, where)
     numbers = sorted({each.passage for each in (*lexical, *nearest)})
-    score_of = dict(lexical)
+    score_of = {each.passage: each.score for each in lexical}
     scores = np.array([score_of.get(number, 0.0) for number in numbers])
     combined = fusion.combine(scores, store.vectors(numbers) @ query)
-    return rank(np.array(numbers), combined, count)
+    parts = np.round(fusion.from_words(scores), SCORE_DECIMALS).tolist()
+    part_of = dict(zip(numbers, parts, strict=True))
+    ranking = rank(np.array(numbers), combined, count)
+    return [each._replace(from_words=part_of[each.passage]) for each in ranking]

@@ -18,7 +18,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -52,6 +52,8 @@ class Scored(NamedTuple):
 
     passage: int
     score: float
+    from_words: float = 0.0
+    """The part of the score that comes from words; the rest comes from vectors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +72,14 @@ class Hit:
     meta: dict[str, MetaValue]
     copies: int = 0
     """Near-copies of it that would have come before the last hit and were left out."""
+    from_words: float | None = field(default=None, compare=False, repr=False)
+    """The part of the score that comes from words, for `explain.py`; None if it is not known."""
 
     def to_dict(self) -> dict[str, Any]:
         """The hit as plain values, ready for JSON."""
-        return dataclasses.asdict(self)
+        values = dataclasses.asdict(self)
+        del values["from_words"]
+        return values
 
 
 class IndexCounts(NamedTuple):
@@ -308,13 +314,15 @@ class Store(ABC):
                     WHERE passages.id IN ({numbers})"""
         with self._session():
             rows = {row[0]: row[1:] for row in self._run(query)} if scored else {}
-        found = [(*rows[number], score) for number, score in scored if number in rows]
+        known = (each for each in scored if each.passage in rows)
+        found = [(*rows[each.passage], each.score, each.from_words) for each in known]
         with unreadable(self.name):
             hits: list[Hit] = []
             for row in found:
-                key, source, line, start, end, text, meta, score = check_kinds(row, HIT_KINDS)
+                key, source, line, start, end, text, meta, score, part = check_kinds(row, HIT_KINDS)
                 (values,) = check_kinds([json.loads(meta)], (dict,))
-                hits.append(Hit(key, source, line, start, end, score, text, values))
+                hit = Hit(key, source, line, start, end, score, text, values, from_words=part)
+                hits.append(hit)
             return hits
 
     @abstractmethod
@@ -330,7 +338,7 @@ class Store(ABC):
         """The vectors of passages by number, (n, D); zeros for those deleted meanwhile."""
 
 
-HIT_KINDS = (str, str, int, int, int, str, str, float)
+HIT_KINDS = (str, str, int, int, int, str, str, float, float)
 
 
 def check_kinds(row: Sequence[Any], kinds: Sequence[type]) -> Sequence[Any]:
