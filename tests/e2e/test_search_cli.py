@@ -86,6 +86,36 @@ def test_near_copies_are_left_out_unless_they_are_asked_for(run, notes):
     ]
 
 
+TOWN = " ".join(f"The street number {i} is long and straight." for i in range(30))
+
+
+def test_a_long_text_is_shown_near_the_sentence_that_matches(run, notes):
+    (notes / "notes" / "town.md").write_text(f"{TOWN} A miller sells flour. {TOWN}\n")
+    run(*ARGS, "--model", "model")
+    query = ("search", "i.relmo", "miller flour", "-k", "1")
+    shown = run(*query).stdout.decode()
+    assert "  notes/town.md:1  …A miller sells flour. The street" in shown
+    assert (shown.count("\n"), "\x1b" in shown) == (1, False)
+    plain = json.loads(run(*query, "--json").stdout)["hits"][0]
+    assert not plain.keys() & {"sentence", "why"}
+    hit = json.loads(run(*query, "--json", "--explain").stdout)["hits"][0]
+    text, (start, end) = hit["text"], hit.pop("sentence")
+    assert text[start:end] == "A miller sells flour."
+    found = hit.pop("why")
+    assert [text[start:end] for start, end in found["spans"]] == ["miller", "flour"]
+    assert found["words"] + found["meaning"] == pytest.approx(1)
+    assert found["words"] == 1 - found["meaning"] > 0
+    assert hit == plain
+
+
+def test_on_a_terminal_hits_are_shown_with_their_reasons(run, notes, monkeypatch):
+    run(*ARGS, "--model", "model")
+    monkeypatch.setattr("relmo.cli.search._is_terminal", lambda: True)
+    shown = run("search", "i.relmo", "rates of a bank", "-k", "1", "--by", "words").stdout.decode()
+    assert "  notes/a.md:1  words 100 %, meaning 0 %\n" in shown
+    assert "\n        The bank raised rates.\n" in shown
+
+
 def test_a_filter_on_what_no_document_has_is_said_to_be_so(run, notes):
     run(*ARGS, "--model", "model")
     none = run("search", "i.relmo", "cats", "--where", "yaer>=1955")
@@ -144,6 +174,7 @@ def test_a_database_gives_the_hits_that_a_file_gives(run, notes):
         (("index", "notes", "--out", "notes"), 1, "this is a folder, give a file"),
         (("index", "notes", "--store", "mysql://host/x"), 2, "unknown kind of store"),
         (("search", "i.relmo", "x", "--where", "year"), 2, "KEY=VALUE"),
+        (("search", "i.relmo", "x", "--explain"), 2, "--explain adds to --json"),
         (("search", "i.relmo", "x", "--by", "bm25"), 2, "choose hybrid, vectors, words"),
         (("search", "i.relmo", "x", "--hybrid", "--by", "words"), 2, "leave it out for --by words"),
         (("search", "i.relmo", "x", "--where", "year>>2020"), 2, "not a condition: 'year>>2020'"),

@@ -7,11 +7,13 @@ import json
 import os
 import shlex
 import sys
+from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.console import Console
 
 from relmo.cli.shared import DEFAULT_MODEL, AsJson, Model, Precision, count_text, note, say
 from relmo.errors import ConfigError, need_extra
@@ -19,7 +21,7 @@ from relmo.layers import parse_layers
 from relmo.progress import duration, printable
 
 if TYPE_CHECKING:
-    from relmo.search import SemanticIndex
+    from relmo.search import Hit, SemanticIndex
     from relmo.search.index import Ranking
     from relmo.search.sync import SyncReport
 
@@ -237,6 +239,9 @@ IndexModel = Annotated[
         "--model", help=r"Model name or folder. \[default: the model that the index was built with]"
     ),
 ]
+Explain = Annotated[
+    bool, typer.Option("--explain", help="With --json: add why each hit was found.")
+]
 HitsAsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object per query.")]
 
 
@@ -251,8 +256,13 @@ def search(
     where: Conditions = None,
     model: IndexModel = None,
     as_json: HitsAsJson = False,
+    explain: Explain = False,
 ) -> None:
-    """Search an index by words and meaning; prints score, document, line and text of each hit."""
+    """Search an index by words and meaning.
+
+    Prints score, document, line and text of each hit; on a terminal also why it was found: its best
+    sentence, words of the query in it, and how much of the score comes from words and from meaning.
+    """
     from relmo.elmo import Elmo
     from relmo.search import SemanticIndex
     from relmo.search.filters import parse_where
@@ -261,6 +271,8 @@ def search(
     asked, ranking = parse_where(where or []), choose_ranking(by)
     if hybrid and ranking != "hybrid":
         raise ConfigError(f"--hybrid means --by hybrid; leave it out for --by {by}")
+    if explain and not as_json:
+        raise ConfigError("--explain adds to --json; on a terminal hits are explained anyway")
     if query != "-" and not query.strip():
         raise ConfigError("the query is empty")
     elmo = None if model is None else Elmo.from_pretrained(model)
@@ -271,17 +283,42 @@ def search(
                 each, count, where=asked, by=ranking, by_document=documents, copies=copies
             )
             if as_json:
-                found = {"query": each, "hits": [hit.to_dict() for hit in hits]}
-                typer.echo(json.dumps(found, ensure_ascii=False))
+                _say_hits_as_json(opened, each, hits, explain)
                 continue
             if query == "-":
                 typer.echo(f"# {printable(each)}")
             if not hits:
                 note(_explain_no_hits(opened, asked, ranking))
-            for hit in hits:
-                shown = " ".join(hit.text.split())
-                shown = shown if len(shown) <= 200 else shown[:199] + "…"
-                typer.echo(printable(f"{hit.score:.4f}  {hit.document}:{hit.line}  {shown}"))
+            _say_hits(opened, each, hits)
+
+
+def _say_hits_as_json(
+    index: SemanticIndex, query: str, hits: Sequence[Hit], is_explained: bool
+) -> None:
+    found = [hit.to_dict() for hit in hits]
+    for values, why in zip(found, index.explain(query, hits) if is_explained else (), strict=False):
+        parts = {"words": why.by_words, "meaning": why.by_meaning, "spans": why.words}
+        values.update(sentence=why.sentence, why=parts)
+    typer.echo(json.dumps({"query": query, "hits": found}, ensure_ascii=False))
+
+
+def _say_hits(index: SemanticIndex, query: str, hits: Sequence[Hit]) -> None:
+    """Print hits: with their reasons on a terminal, else one line each."""
+    from relmo.cli.hits import as_line, needs_cutting, show
+
+    if _is_terminal():
+        console = Console(highlight=False)
+        for hit, why in zip(hits, index.explain(query, hits), strict=True):
+            show(hit, why, console)
+        return
+    cut = [hit for hit in hits if needs_cutting(hit)]  # others are shown whole: nothing to choose
+    reasons = iter(index.explain(query, cut))
+    for hit in hits:
+        typer.echo(as_line(hit, next(reasons) if needs_cutting(hit) else None))
+
+
+def _is_terminal() -> bool:
+    return sys.stdout.isatty()
 
 
 def _explain_no_hits(index: SemanticIndex, asked: dict[str, Any], ranking: Ranking) -> str:

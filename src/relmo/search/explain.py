@@ -30,6 +30,7 @@ MAX_READ = 200
 """Sentences of all hits that are read; of many hits fewer each."""
 MAX_CHARACTERS = 1000
 """Of a sentence that are read."""
+SHARE_DECIMALS = 4
 _MARKS = "\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f"
 _WORD = re.compile(rf"\w[\w{_MARKS}]*")
 """A word with its combining marks, which the analyzer composes with their letters."""
@@ -156,9 +157,10 @@ def _readable(text: str, span: Span) -> str:
 def _explain(hit: Hit, found: _Candidates, cosine_of: dict[str, float]) -> Explanation:
     cosines = [cosine_of.get(_readable(hit.text, span), 0.0) for span in found.sentences]
     best = int(np.argmax(np.add(found.shares, cosines)))
-    by_words = words_share(hit, found.shares[best], cosines[best])
+    by_words = round(words_share(hit, found.shares[best], cosines[best]), SHARE_DECIMALS)
     words = tuple(match.span for match in found.matches)
-    return Explanation(found.sentences[best], words, by_words, 1 - by_words)
+    by_meaning = round(1 - by_words, SHARE_DECIMALS)
+    return Explanation(found.sentences[best], words, by_words, by_meaning)
 
 
 def words_share(hit: Hit, share: float, cosine: float) -> float:
