@@ -25,6 +25,9 @@ PASSAGES = [
     "The bank lends money to companies .", "Interest rates rose again .",
     "The boat drifted down the river .", "Children play football in the park .",
     "The orchestra played a symphony .", "Rain fell on the mountains all night .",
+    "THE ORCHESTRA PLAYED A SYMPHONY !",
+    "😀 <img src=x onerror=alert(1)> is no picture . The glacier & its Meltwater are cold .",
+    " ".join(["The valley is wide and green ."] * 40) + " A lighthouse stands there .",
 ]  # fmt: skip
 
 
@@ -416,7 +419,7 @@ def test_the_served_index_is_searched(visit):
     page.wait_for_selector("#hits li")
     assert "drifted down the river" in page.inner_text("#hits li:first-child")
     both = page.inner_text("#hits li:first-child .number")
-    assert re.fullmatch(r"\S+:\d+ · score \(BM25 and cosine\) \d\.\d{3}", both)
+    assert re.fullmatch(r"\S+:\d+ · score \(BM25 and cosine\) \d\.\d{3} · .*", both)
     page.focus("input[name=by]:checked")
     for unit in ("cosine", "BM25"):
         page.keyboard.press("ArrowRight")  # searches again
@@ -429,6 +432,58 @@ def test_the_served_index_is_searched(visit):
     assert page.locator("#hits li").count() == 0
     page.click("#search-form button")
     page.wait_for_selector("#search-problem:has-text('Enter a query')")
+
+
+def search(page, query: str) -> str:
+    """Search and return the selector of the first hit."""
+    page.fill("#query", query)
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#hits li b")
+    return "#hits li:first-child"
+
+
+def test_a_hit_shows_its_best_sentence_its_words_and_why(visit):
+    page = visit.page()
+    first = search(page, "the MELTWATER of glacier")
+    assert page.locator("#hits img").count() == 0
+    assert page.inner_text(f"{first} mark") == "The glacier & its Meltwater are cold ."
+    assert page.locator(f"{first} b").all_inner_texts() == ["The", "glacier", "Meltwater"]
+    assert page.inner_text(f"{first} .passage").startswith("😀 <img src=x")
+    found = re.search(r"(\d+)% by words, (\d+)% by meaning$", page.inner_text(f"{first} .number"))
+    assert int(found[1]) + int(found[2]) == 100
+    page.check("input[name=by][value=words]")
+    page.wait_for_selector("#hits .number:has-text('· BM25')")
+    assert "by meaning" not in page.inner_text("#hits")
+
+
+def test_a_near_copy_is_counted(visit):
+    page = visit.page()
+    first = search(page, "orchestra symphony")
+    assert page.inner_text(f"{first} .number").endswith(" · 1 near-copy left out")
+    assert page.inner_text("#hits").lower().count("symphony") == 1
+
+
+def test_of_a_long_passage_the_best_sentence_is_shown_until_the_whole_is_asked_for(visit):
+    page = visit.page(390)
+    first = search(page, "lighthouse")
+    assert page.inner_text(f"{first} .passage").startswith("… ")
+    assert len(page.inner_text(f"{first} .passage")) < 300
+    assert page.inner_text(f"{first} mark") == "A lighthouse stands there ."
+    page.focus(f"{first} button")
+    page.keyboard.press("Enter")
+    assert page.inner_text(f"{first} .passage").startswith("The valley is wide and green .")
+    assert page.inner_text(f"{first} mark") == "A lighthouse stands there ."
+    assert page.locator(f"{first} button").count() == 0
+    assert page.evaluate("document.activeElement.className") == "passage"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1280])
+def test_hits_fit_and_stand_out_from_their_marks(visit, width, scheme):
+    page = visit.page(width, scheme)
+    search(page, "the river and a glacier")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert min(page.evaluate(CONTRASTS.replace("#surprisal li", "#hits mark"))) >= 4.4
 
 
 def test_a_missing_key_is_asked_for(visit):

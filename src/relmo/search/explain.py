@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -28,8 +29,8 @@ MAX_SENTENCES = 20
 """Sentences of one hit that are read: those with the rarest words of the query."""
 MAX_READ = 200
 """Sentences of all hits that are read; of many hits fewer each."""
-MAX_CHARACTERS = 1000
-"""Of a sentence that are read."""
+MAX_CHARACTERS = 300
+"""Of a sentence that are read: its beginning."""
 SHARE_DECIMALS = 4
 _MARKS = "\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f"
 _WORD = re.compile(rf"\w[\w{_MARKS}]*")
@@ -107,7 +108,7 @@ def term_weights(encoder: PassageEncoder, analyze: Analyzer, text: str) -> dict[
 def _candidates(text: str, weights: dict[str, float], analyze: Analyzer, most: int) -> _Candidates:
     matches = _matches(text, weights, analyze)
     sentences = split_sentences(text) or [(0, len(text))]
-    shares = [_share(matches, span, weights) for span in sentences]
+    shares = _shares(matches, sentences, weights)
     if len(sentences) > most:
         best = sorted(range(len(sentences)), key=lambda i: -shares[i])[:most]  # ties in order
         sentences, shares = [sentences[i] for i in sorted(best)], [shares[i] for i in sorted(best)]
@@ -126,12 +127,16 @@ def _matches(text: str, weights: dict[str, float], analyze: Analyzer) -> list[_M
     return found
 
 
-def _share(matches: Sequence[_Match], span: Span, weights: dict[str, float]) -> float:
-    """How much of the query's words is within a span, rarer words counting more."""
-    start, end = span
-    inside = [match.terms for match in matches if start <= match.span[0] < end]
-    total = sum(weights.values())
-    return sum(weights[term] for term in frozenset().union(*inside)) / total if total else 0.0
+def _shares(
+    matches: Sequence[_Match], sentences: Sequence[Span], weights: dict[str, float]
+) -> list[float]:
+    """How much of the query's words each sentence contains, rarer words counting more."""
+    starts = [start for start, _ in sentences]
+    terms: list[set[str]] = [set() for _ in sentences]
+    for match in matches:
+        terms[bisect_right(starts, match.span[0]) - 1] |= match.terms
+    total = sum(weights.values()) or 1.0
+    return [sum(weights[term] for term in found) / total for found in terms]
 
 
 def _read(

@@ -25,7 +25,7 @@ from relmo.layers import (
     choose_layers,
     layer_labels,
 )
-from relmo.search import Hit
+from relmo.search import Explanation, Hit
 from relmo.senses.change import MEASURES, WordChange
 from relmo.senses.picture import principal_axes
 from relmo.senses.senses import WordSenses
@@ -213,7 +213,8 @@ def relmo_routes(service: Service) -> APIRouter:
         hits = await service.search(body)
         request.scope["relmo"].update(hits=len(hits))
         request.scope[RESERVATION].add(sum(map(_characters, hits)) * BYTES_PER_CHARACTER)
-        return await asyncio.to_thread(_hits, body.query, hits)
+        reasons = await service.explain(body.query, hits) if body.explain else None
+        return await asyncio.to_thread(_hits, body.query, hits, reasons)
 
     return router
 
@@ -443,10 +444,13 @@ def _predictions(model: TaskModel, results: Sequence[Any]) -> Response:
     return json_response({"model": model.name, "task": model.task, "results": found})
 
 
-def _hits(query: str, hits: Sequence[Hit]) -> Response:
+def _hits(query: str, hits: Sequence[Hit], reasons: Sequence[Explanation] | None) -> Response:
+    found = [hit.to_dict() for hit in hits]
+    for values, why in zip(found, reasons or (), strict=reasons is not None):
+        values["explanation"] = why.to_dict()
     # orjson refuses integers beyond 64 bits, which metadata may contain
-    found = {"query": query, "hits": [hit.to_dict() for hit in hits]}
-    return Response(json.dumps(found, default=float), 200, None, JSON)
+    body = json.dumps({"query": query, "hits": found}, default=float)
+    return Response(body, 200, None, JSON)
 
 
 def _npy(vectors: Sequence[Vectors]) -> Response:

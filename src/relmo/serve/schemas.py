@@ -509,6 +509,7 @@ class SearchBody(Body):
     )
     documents: bool = Field(False, description="Return only the best passage of each document.")
     copies: bool = Field(False, description="Return near-copies of better hits too.")
+    explain: bool = Field(False, description="Say why each passage was found.")
 
     @model_validator(mode="after")
     def _check_ranking(self) -> Self:
@@ -521,6 +522,15 @@ class SearchBody(Body):
         return choose_ranking(
             self.by if "by" in sent else None, self.hybrid if "hybrid" in sent else None
         )
+
+
+class HitExplanation(BaseModel):
+    """Why a passage was found; start and end of spans are code points of its text."""
+
+    sentence: tuple[int, int] = Field(description="The sentence that matches best.")
+    words: list[tuple[int, int]] = Field(description="Words that match a word of the query.")
+    by_words: float = Field(description="Share of the score that comes from words.")
+    by_meaning: float = Field(description="Share of the score that comes from vectors.")
 
 
 class SearchHit(BaseModel):
@@ -537,6 +547,7 @@ class SearchHit(BaseModel):
     end: int | None = None
     meta: dict[str, Any] = {}
     copies: int = Field(0, description="Near-copies of it that were left out.")
+    explanation: HitExplanation | None = Field(None, description="Present if it was asked for.")
 
 
 class SearchHits(BaseModel):

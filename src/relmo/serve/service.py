@@ -19,7 +19,8 @@ from relmo.errors import ConfigError, TextWarning
 from relmo.layers import choose_layers
 from relmo.lm.surprisal import WordSurprisal
 from relmo.runtime.pooling import normalize, pool
-from relmo.search import Hit, SemanticIndex
+from relmo.search import Explanation, Hit, SemanticIndex
+from relmo.search.explain import MAX_CHARACTERS, MAX_READ
 from relmo.search.index import HitsTooLong
 from relmo.search.store import SearchTimeout
 from relmo.senses.change import LEAST_PLACES, Changes, find_changes
@@ -44,6 +45,8 @@ CLOSE_SECONDS = 5.0
 """Time for a batch in progress to end, after all requests are answered or dropped."""
 EXTRA_COST = 64
 """A softmax takes about as long as this many tokens, and a search at least."""
+CHARACTERS_PER_WORD = 6
+"""Of text whose words are not counted."""
 SCORE_COST = 10
 """Surprisal of a word takes about as long as reading this many tokens."""
 MAX_PLACES = 500
@@ -267,6 +270,14 @@ class Service:
         except SearchTimeout as error:
             text = f"the search took longer than {limits.search_seconds} s; use a simpler filter"
             raise ApiError(503, text, code="search_timeout") from error
+
+    async def explain(self, query: str, hits: Sequence[Hit]) -> list[Explanation]:
+        """Why passages were found, if an index is served."""
+        assert self.index is not None
+        explain = functools.partial(self.index.explain, query, hits)
+        characters = sum(len(hit.text) for hit in hits)
+        cost = EXTRA_COST + min(characters, MAX_READ * MAX_CHARACTERS) // CHARACTERS_PER_WORD
+        return await asyncio.wrap_future(self.batcher.call(explain, cost))
 
     def close(self) -> None:
         """Finish what was accepted and end the thread; a search that does not end is ended."""

@@ -147,6 +147,7 @@ POOL = {
               {str(i): 1 for i in range(16)}, {str(i): 1 for i in range(17)}, {"é\\\t": 1}],
     "documents": [False, "false"],
     "copies": [True, "true"],
+    "explain": [True, "true"],
     "word": [" ", "bank", "a" * 41],
     "text": [" ", "\n", "bank", "Bank", "b", "the bank\r\n", "BANK bank", "a bank .\n\nb",
              "a" * 40, "a" * 41],

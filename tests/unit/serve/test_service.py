@@ -167,6 +167,32 @@ def test_filters_and_documents_are_those_of_the_index(make_client, place, tiny):
     index.close()
 
 
+def test_hits_are_explained_if_that_is_asked_for(make_client, place, tiny):
+    index = SemanticIndex.open(place, elmo=tiny)
+    client, body = make_client(index=index), {"query": "a river bank", "k": 3}
+    plain = client.post("/search", json=body).json()["hits"]
+    assert all("explanation" not in hit for hit in plain)
+    hits = client.post("/search", json={**body, "explain": True}).json()["hits"]
+    wanted = index.explain("a river bank", index.search("a river bank", 3))
+    for hit, why in zip(hits, wanted, strict=True):
+        found = hit.pop("explanation")
+        assert tuple(found["sentence"]) == why.sentence == (0, len(hit["text"]))
+        assert tuple(map(tuple, found["words"])) == why.words
+        assert found["by_words"] == why.by_words == pytest.approx(1 - found["by_meaning"])
+    assert hits == plain
+    index.close()
+
+
+def test_an_explanation_counts_in_the_queue_by_what_is_read(served, make_client):
+    client = make_client(index=served)
+    batcher = client.app.state.service.batcher
+    costs, call = [], batcher.call
+    batcher.call = lambda work, cost: costs.append(cost) or call(work, cost)
+    client.post("/search", json={"query": "river", "k": 10, "explain": True})
+    assert len(costs) == 2
+    assert costs[1] == 64 + 10 * len("a river bank 0") // 6
+
+
 def test_near_copies_are_counted_unless_they_are_asked_for(make_client, tmp_path, tiny):
     texts = ["A river bank.", "A RIVER BANK", "A river town."]
     documents = [Document(f"d{i}", "s", text) for i, text in enumerate(texts)]

@@ -208,7 +208,11 @@ async function start() {
   for (const radio of document.querySelectorAll("input[name=by]")) {
     radio.addEventListener("change", () => { if (find("query").value.trim()) return read.search(); });
   }
-  find("query").addEventListener("input", () => { if (!find("query").value) clear.search(); });
+  find("query").addEventListener("input", () => {
+    if (find("query").value) return;
+    abandon("search");
+    clear.search();
+  });
   find("key-form").addEventListener("submit", (event) => {
     event.preventDefault();
     useKey(find("key").value);
