@@ -296,7 +296,10 @@ BODIES: dict[str, list[Any]] = {
     ],
     "/embed_tokens": [{"sentences": ["A bank.", ["a", "b"]], "layers": "all"}, {"sentences": []}],
     "/substitutes": [{"sentence": ["a", "bank"], "position": 1, "k": 3}],
-    "/search": [{"query": "bank", "k": 2, "where": {"year": {">=": 1950}}, "documents": True}],
+    "/search": [
+        {"query": "bank", "k": 2, "where": {"year": {">=": 1950}}, "documents": True},
+        {"query": "a bank", "by": "words", "copies": True, "explain": True},
+    ],
     "/word_map": [{"sentences": ["the bank", "a bank"], "word": "bank"}],
     "/surprisal": [{"sentence": ["the", "bank"]}, {"sentence": "a b"}],
     "/senses": [{"text": "the bank\nA bank .", "word": "bank"}],
