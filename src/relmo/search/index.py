@@ -6,8 +6,10 @@ Files are indexed by `sync.py`, which is what `relmo index` calls.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Sequence
+import time
+from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
+from functools import cached_property
 from pathlib import Path
 from typing import Self
 
@@ -20,12 +22,15 @@ from relmo.search.encoder import PassageEncoder, sample_passages
 from relmo.search.filters import Conditions, Where, conditions
 from relmo.search.lexical import hybrid_search, make_analyzer
 from relmo.search.settings import IndexSettings
-from relmo.search.store import Entry, Hit, IndexCounts, Store, open_store, unreadable
+from relmo.search.spelling import Corrected, Speller
+from relmo.search.store import Entry, Hit, IndexCounts, Store, Terms, open_store, unreadable
 from relmo.text.batches import in_windows
 from relmo.types import Vectors
 
 BATCH_PASSAGES = 512
 """Passages that are embedded and stored together: limits memory, and what a crash costs."""
+MIN_SECONDS = 0.001
+"""Time left for a search after its correction took all; PostgreSQL reads 0 as no limit."""
 
 
 class HitsTooLong(ConfigError):
@@ -218,6 +223,7 @@ class SemanticIndex:
         where: Where | None = None,
         hybrid: bool = False,
         by_document: bool = False,
+        correct: bool = True,
         max_seconds: float | None = None,
         max_characters: int | None = None,
     ) -> list[Hit]:
@@ -229,21 +235,42 @@ class SemanticIndex:
             where: conditions on metadata, see `filters.py`.
             hybrid: also rank by the words of the query (BM25).
             by_document: return only the best passage of each document.
+            correct: replace words with typing errors, see `correct`.
             max_seconds: time for the store, the model not counted; `SearchTimeout` after that.
             max_characters: of the texts and metadata of all hits; `HitsTooLong` above.
         """
         if k < 1:
             raise ConfigError(f"k must be an integer ≥ 1, got {k}")
+        terms: Terms = self.analyze(query) if hybrid else []
+        if correct:
+            begun = time.monotonic()
+            corrected = self.correct(query, max_seconds=max_seconds)
+            query, terms = corrected.text, corrected.terms if hybrid else []
+            if max_seconds is not None:
+                max_seconds = max(max_seconds - (time.monotonic() - begun), MIN_SECONDS)
         vector = self.encoder.encode([query])[0]  # (D,)
-        terms = self.analyze(query) if hybrid else []
         limited = nullcontext() if max_seconds is None else self.store.deadline(max_seconds)
         with limited, self.store.one_state():
             return self._search(vector, terms, k, conditions(where), by_document, max_characters)
 
+    def correct(self, query: str, *, max_seconds: float | None = None) -> Corrected:
+        """The query as `search` reads it: words with a typing error replaced by those of the index.
+
+        A query whose words all occur in the index stays as it is.
+        """
+        limited = nullcontext() if max_seconds is None else self.store.deadline(max_seconds)
+        with limited, self.store.one_state():
+            return self._speller.correct(query)
+
+    @cached_property
+    def _speller(self) -> Speller:
+        lexicon = self.encoder.elmo.lexicon
+        return Speller(self.store, self.settings.language, self.analyze, lexicon)
+
     def _search(
         self,
         vector: Vectors,
-        terms: Sequence[str],
+        terms: Terms,
         k: int,
         where: Conditions,
         by_document: bool,
