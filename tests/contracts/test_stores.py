@@ -192,6 +192,29 @@ def test_vectors_come_back_as_half_floats(store):
     assert not rows[1].any()
 
 
+@pytest.mark.parametrize("padding", [0, 99])  # few terms and many may be read in different ways
+def test_occurrences_are_passages_that_contain_a_term(store, padding):
+    asked = ["river", "bank", "nowhere", *map(str, range(padding))]
+    assert store.occurrences(asked) == store.occurrences([]) == {}
+    store.replace([entry("a", ["river bank river", "bank"]), entry("b", ["Bank"])])
+    assert store.occurrences(asked) == {"river": 1, "bank": 3}
+    store.replace([entry("a", ["Río"]), entry("c", ["bank"])])
+    assert store.occurrences([*asked, "río"]) == {"bank": 2, "río": 1}
+    store.replace([], ["b"])
+    with store.one_state():
+        assert store.occurrences(asked) == {"bank": 1}
+        assert len(store.matching(["bank"], 9)) == 1
+
+
+def test_occurrences_of_what_another_wrote(store, where):
+    asked = ["river", *map(str, range(99))]
+    assert store.occurrences(asked) == {}
+    writer = open_store(where, create=False)
+    writer.replace([entry("a", ["river"])])
+    writer.close()
+    assert store.occurrences(asked) == {"river": 1}
+
+
 def test_nul_in_text_is_no_harm(store):
     store.replace([entry("a", ["ri\0ver"])])
     (hit,) = store.hits(store.nearest(query(0), 1))
@@ -258,6 +281,13 @@ def test_both_find_the_same_by_vector(pair, number):
 def test_both_find_the_same_by_words(pair, terms):
     mine, theirs = (seen(store, store.matching(terms, 15)) for store in pair)
     assert mine == theirs
+
+
+def test_both_find_the_same_by_weighted_words(pair):
+    mine, theirs = (seen(s, s.matching({"loan": 2, "rate": 0.25}, 15)) for s in pair)
+    assert mine == theirs == seen(pair[0], pair[0].matching({"rate": 0.25, "loan": 2.0}, 15))
+    whole, repeated = ({"loan": 2.0, "rate": 1.0}, ["loan", "rate", "loan"])
+    assert pair[0].matching(whole, 15) == pair[0].matching(repeated, 15)
 
 
 @pytest.mark.parametrize("asked", WHERES, ids=str)

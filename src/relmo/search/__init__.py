@@ -5,6 +5,7 @@ Documents are split into passages; each passage gets a vector and a list of term
     documents.py    files -> documents -> passages; rows that cannot be read are reported
     encoder.py      passages -> unit-length vectors
     lexical.py      passages -> terms, their BM25 scores, and hybrid ranking with vectors
+    spelling.py     a query with typing errors -> the terms and the text that are searched for
     filters.py      conditions on metadata
     store.py        the interface of a store: sqlite.py (one file; its checksum and lock are in
                     sqlite_file.py), postgres.py (a server)

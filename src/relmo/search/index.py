@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Literal, Self, cast, get_args
@@ -24,7 +26,17 @@ from relmo.search.explain import Explanation, explain_hits
 from relmo.search.filters import Conditions, Where, conditions
 from relmo.search.lexical import make_analyzer, ranked
 from relmo.search.settings import IndexSettings
-from relmo.search.store import Entry, Hit, IndexCounts, Scored, Store, open_store, unreadable
+from relmo.search.spelling import Corrected, Speller
+from relmo.search.store import (
+    Entry,
+    Hit,
+    IndexCounts,
+    Scored,
+    Store,
+    Terms,
+    open_store,
+    unreadable,
+)
 from relmo.text.batches import in_windows
 from relmo.types import Vectors
 
@@ -32,6 +44,8 @@ Ranking = Literal["hybrid", "vectors", "words"]
 """What passages are ranked by: words (BM25), vectors, or both together (hybrid)."""
 BATCH_PASSAGES = 512
 """Passages that are embedded and stored together: limits memory, and what a crash costs."""
+MIN_SECONDS = 0.001
+"""Time left for a search after its correction took all; PostgreSQL reads 0 as no limit."""
 
 
 class HitsTooLong(ConfigError):
@@ -242,6 +256,7 @@ class SemanticIndex:
         by: Ranking | None = None,
         by_document: bool = False,
         copies: bool = False,
+        correct: bool = True,
         hybrid: bool | None = None,
         max_seconds: float | None = None,
         max_characters: int | None = None,
@@ -256,6 +271,7 @@ class SemanticIndex:
                 cosines; or "words", BM25, which finds only passages with a word of the query.
             by_document: return only the best passage of each document.
             copies: return near-copies of better hits too (`copies.py`), instead of counting them.
+            correct: replace words with typing errors, see `correct`.
             hybrid: earlier name of `by`; True is "hybrid", False "vectors".
             max_seconds: time for the store, the model not counted; `SearchTimeout` after that.
             max_characters: of the texts and metadata of all hits; `HitsTooLong` above.
@@ -263,14 +279,23 @@ class SemanticIndex:
         if k < 1:
             raise ConfigError(f"k must be an integer ≥ 1, got {k}")
         ranking = choose_ranking(by, hybrid)
+        terms: Terms = self.analyze(query)
+        if correct:
+            begun = time.monotonic()
+            corrected = self.correct(query, max_seconds=max_seconds)
+            query, terms = corrected.text, corrected.terms
+            if max_seconds is not None:
+                max_seconds = max(max_seconds - (time.monotonic() - begun), MIN_SECONDS)
         vector = None if ranking == "words" else self.encoder.encode([query])[0]  # (D,)
-        terms = [] if ranking == "vectors" else self.analyze(query)
+        terms = [] if ranking == "vectors" else terms
         limited = nullcontext() if max_seconds is None else self.store.deadline(max_seconds)
         with limited, self.store.one_state():
             asked = conditions(where)
             return self._search(vector, terms, k, asked, by_document, copies, max_characters)
 
-    def explain(self, query: str, hits: Sequence[Hit]) -> list[Explanation]:
+    def explain(
+        self, query: str, hits: Sequence[Hit], *, correct: bool = True
+    ) -> list[Explanation]:
         """Why hits were found: the best sentence of each, its words, the parts of its score.
 
         Takes about as long as embedding the hits' sentences, which `search` does not do.
@@ -278,13 +303,29 @@ class SemanticIndex:
         Args:
             query: as it was searched for.
             hits: what `search` has returned, or those of them that are shown.
+            correct: whether `search` replaced words with typing errors.
         """
+        query = self.correct(query).text if correct else query
         return explain_hits(self.encoder, self.analyze, query, hits)
+
+    def correct(self, query: str, *, max_seconds: float | None = None) -> Corrected:
+        """The query as `search` reads it: words with a typing error replaced by those of the index.
+
+        A query whose words all occur in the index stays as it is.
+        """
+        limited = nullcontext() if max_seconds is None else self.store.deadline(max_seconds)
+        with limited, self.store.one_state():
+            return self._speller.correct(query)
+
+    @cached_property
+    def _speller(self) -> Speller:
+        lexicon = self.encoder.elmo.lexicon
+        return Speller(self.store, self.settings.language, self.analyze, lexicon)
 
     def _search(
         self,
         vector: Vectors | None,
-        terms: Sequence[str],
+        terms: Terms,
         k: int,
         where: Conditions,
         by_document: bool,

@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from threading import Lock
@@ -33,7 +33,7 @@ from relmo.config import Count, NonNegative, Settings
 from relmo.errors import ConfigError, need_extra
 from relmo.runtime.pooling import normalize
 from relmo.search.filters import Conditions
-from relmo.search.store import SCORE_DECIMALS, Scored, Store, check_width, rank
+from relmo.search.store import SCORE_DECIMALS, Scored, Store, Terms, check_width, rank
 from relmo.types import Vectors
 
 K1, B = 1.5, 0.75
@@ -58,27 +58,37 @@ _WORD = re.compile(r"\w+")
 def make_analyzer(language: str) -> Callable[[str], list[str]]:
     """The function from a text to its terms in order; language is one of Snowball's, or "none"."""
     stop_words = frozenset(STOP_WORDS.get(language, "").split())
-    stem: Callable[[list[str]], list[str]] = list
-    if language != "none":
-        need_extra("search")
-        import Stemmer
-
-        if language not in Stemmer.algorithms():
-            known = ", ".join(sorted(Stemmer.algorithms()))
-            raise ConfigError(f"no stemmer for {language!r}; choose none or one of {known}")
-        stem = Stemmer.Stemmer(language).stemWords
-    lock = Lock()
+    stem = make_stemmer(language)
 
     def analyze(text: str) -> list[str]:
-        folded = _normalize(text).lower()
+        folded = to_nfkc(text).lower()
         words = [w[:MAX_TERM_LENGTH] for w in _WORD.findall(folded) if w not in stop_words]
-        with lock:  # PyStemmer is not thread-safe
-            return stem(words)
+        return stem(words)
 
     return analyze
 
 
-def _normalize(text: str) -> str:
+def make_stemmer(language: str, cached: int = 10_000) -> Callable[[list[str]], list[str]]:
+    """The function from words to their stems, which keeps some of them; threads may share it."""
+    if language == "none":
+        return list
+    need_extra("search")
+    import Stemmer
+
+    if language not in Stemmer.algorithms():
+        known = ", ".join(sorted(Stemmer.algorithms()))
+        raise ConfigError(f"no stemmer for {language!r}; choose none or one of {known}")
+    stemmer, lock = Stemmer.Stemmer(language, cached), Lock()
+
+    def stem(words: list[str]) -> list[str]:
+        with lock:  # PyStemmer is not thread-safe
+            found: list[str] = stemmer.stemWords(words)
+        return found
+
+    return stem
+
+
+def to_nfkc(text: str) -> str:
     """Text in NFKC, in linear time: sorting the marks of one character takes the square of them."""
     if not text.isascii() and not _marks().isdisjoint(text):
         text = _too_many_marks().sub(lambda run: run[0][:MAX_MARKS], text)
@@ -162,7 +172,7 @@ class Fusion(Settings):
 def ranked(
     store: Store,
     query: Vectors | None,
-    terms: Sequence[str],
+    terms: Terms,
     count: int,
     where: Conditions = (),
 ) -> list[Scored]:
@@ -179,7 +189,7 @@ def ranked(
 
 
 def hybrid_search(
-    store: Store, query: Vectors, terms: Sequence[str], count: int, where: Conditions = ()
+    store: Store, query: Vectors, terms: Terms, count: int, where: Conditions = ()
 ) -> list[Scored]:
     """Passages by terms and vector together, best first."""
     fusion = Fusion()

@@ -10,8 +10,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
@@ -26,9 +25,11 @@ from relmo.search.store import (
     Scored,
     SearchTimeout,
     Store,
+    Terms,
     busy,
     rank,
     this_process,
+    weights_of,
     without_password,
 )
 from relmo.types import Vectors
@@ -76,6 +77,17 @@ SELECT scored.id, score FROM scored JOIN documents ON documents.id = document
 WHERE {where} ORDER BY round(score::numeric, 5) DESC, scored.id LIMIT ?
 """
 """Parameters: terms, terms, terms and their weights, those of the filter, number of hits."""
+FLUSH = """
+SELECT gin_clean_pending_list(oid) FROM pg_class
+WHERE oid = 'passages_terms'::regclass AND pg_has_role(relowner, 'USAGE')
+"""
+"""Terms of new passages are in a list at first, which each look at a term reads from end to end;
+only the owner may sort them in."""
+OCCURRENCES = """
+SELECT term, (SELECT count(*) FROM passages WHERE terms @> ARRAY[term])
+FROM unnest(?::text[]) AS asked(term)
+"""
+"""Parameter: terms."""
 
 
 class PostgresStore(Store):
@@ -230,10 +242,11 @@ class PostgresStore(Store):
             )
 
     def optimize(self) -> None:
-        """Build the approximate index once there are enough passages."""
+        """Sort recent terms into their index; build the approximate one from HNSW_FROM passages."""
         count, header = self.counts().passages, self.read_header()
         with self._session():
             self._run("ANALYZE documents, passages")
+            self._run(FLUSH)
             if count >= HNSW_FROM and header is not None:
                 width = int(json.loads(header[0])["width"])
                 self._run(
@@ -253,13 +266,21 @@ class PostgresStore(Store):
         vector = _halfvec(query)
         return self._ranked(sql, (vector, *values, vector, count + EXTRA_HITS), count)
 
-    def matching(self, terms: Sequence[str], count: int, where: Conditions = ()) -> list[Scored]:
+    def matching(self, terms: Terms, count: int, where: Conditions = ()) -> list[Scored]:
         """Passages that contain one of the terms, by BM25."""
         clause, values = to_sql(where, _compare)
-        counts = Counter(terms)
-        names, weights = list(counts), [float(each) for each in counts.values()]
+        asked = weights_of(terms)
+        names, weights = list(asked), [float(each) for each in asked.values()]
         sql = MATCHING.format(where=clause, k1=K1, b=B)
         return self._ranked(sql, (names, names, names, weights, *values, count + EXTRA_HITS), count)
+
+    def occurrences(self, terms: Collection[str]) -> dict[str, int]:
+        """In how many passages each term occurs: one look at the GIN index for each term."""
+        with self._session(), self._db.transaction():
+            self._run("SET LOCAL enable_seqscan = off")  # not all passages for each term
+            found = self._run(OCCURRENCES, (list(terms),)).fetchall()
+            self._run("RESET enable_seqscan")  # the transaction may be a part of another one
+        return {term: count for term, count in found if count}
 
     def _ranked(self, sql: str, values: Sequence[Any], count: int) -> list[Scored]:
         with self._session():

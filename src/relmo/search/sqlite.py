@@ -23,7 +23,7 @@ import os
 import sqlite3
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
@@ -46,10 +46,12 @@ from relmo.search.store import (
     Scored,
     SearchTimeout,
     Store,
+    Terms,
     check_width,
     damaged,
     rank,
     unreadable,
+    weights_of,
 )
 from relmo.types import Vectors
 
@@ -64,6 +66,8 @@ STEPS = 100_000
 NOT_OURS = ("malformed JSON", "string or blob too big", "Could not decode to UTF-8")
 """Messages of SQLite about data that relmo does not write."""
 CACHED_FILTERS = 16
+FEW_TERMS = 64
+"""Terms that are looked up one by one; for more, those of the whole index are read once."""
 MERGED_ROWS = 8192
 """Passages of a segment after merging; bounds memory."""
 MANY_SEGMENTS = 256
@@ -112,6 +116,9 @@ class SqliteStore(Store):
             raise OutputError(f"{path}: this is a folder, give a file")
         self._rows: PassageRows | None = None
         self._filtered: dict[str, NDArray[np.intp]] = {}
+        self._occurrences: dict[str, int] | None = None
+        self._lists_deleted = False
+        """Whether lists of terms still contain passages that were deleted."""
         self._version = -1
         self._has_changed = False
         self._is_sound: bool | None = None
@@ -434,14 +441,14 @@ class SqliteStore(Store):
             kept = self._allowed(rows, where)
             return rank(rows.ids[kept], scores[kept], count)
 
-    def matching(self, terms: Sequence[str], count: int, where: Conditions = ()) -> list[Scored]:
+    def matching(self, terms: Terms, count: int, where: Conditions = ()) -> list[Scored]:
         """Passages that contain one of the terms, by BM25."""
         with self.one_state() as rows:
             if len(rows.ids) == 0:
                 return []
             scores = np.zeros(len(rows.ids))  # (N,)
             mean_length = max(float(rows.lengths.mean()), 1e-9)
-            for term, weight in Counter(terms).items():
+            for term, weight in weights_of(terms).items():
                 blobs = self._run("SELECT rows FROM postings WHERE term = ?", (term,))
                 with unreadable(self.name):
                     postings = np.frombuffer(b"".join(blob for (blob,) in blobs), POSTING)
@@ -453,6 +460,34 @@ class SqliteStore(Store):
             if where:
                 kept = np.intersect1d(kept, self._allowed(rows, where))
             return rank(rows.ids[kept], scores[kept], count)
+
+    def occurrences(self, terms: Collection[str]) -> dict[str, int]:
+        """In how many passages each term occurs; those of all terms are kept in memory."""
+        with self.one_state() as rows:
+            if self._occurrences is None and len(terms) > FEW_TERMS:
+                query = "SELECT term, sum(length(rows)) / ? FROM postings GROUP BY term"
+                with unreadable(self.name):
+                    found = self._run(query, (POSTING.itemsize,))
+                    self._occurrences = {term: int(count) for term, count in found}
+                (written,) = self._run("SELECT sum(length(ids)) / 8 FROM segments").fetchone()
+                self._lists_deleted = written != len(rows.ids)
+            known = self._occurrences
+            if known is not None:
+                terms = known.keys() & set(terms)
+            if known is None or self._lists_deleted:
+                return self._count_passages(rows, terms)
+            return {term: known[term] for term in terms}
+
+    def _count_passages(self, rows: PassageRows, terms: Collection[str]) -> dict[str, int]:
+        """Term -> number of passages, without those deleted."""
+        counts: Counter[str] = Counter()
+        marks = ", ".join("?" * len(terms))
+        found = self._run(f"SELECT term, rows FROM postings WHERE term IN ({marks})", list(terms))
+        with unreadable(self.name):
+            for term, blob in found:
+                numbers = np.frombuffer(blob, POSTING)["id"].astype(np.int64)
+                counts[term] += int(rows.find(numbers)[1].sum())
+        return {term: count for term, count in counts.items() if count}
 
     def vectors(self, passages: Sequence[int]) -> Vectors:
         """The vectors of passages by number, (n, D)."""
@@ -482,6 +517,7 @@ class SqliteStore(Store):
         (version,) = self._run("PRAGMA data_version").fetchone()
         if self._rows is None or version != self._version:
             self._filtered.clear()
+            self._occurrences = None
             size = self.path.stat().st_size + self._wal_bytes()
             with unreadable(self.name):
                 self._rows = PassageRows.read(self._db, size, self._rows)

@@ -16,7 +16,8 @@ import struct
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,6 +31,8 @@ from relmo.search.documents import Document, MetaValue, Passage
 from relmo.search.filters import Conditions
 from relmo.types import Vectors
 
+Terms = Sequence[str] | Mapping[str, float]
+"""What BM25 searches for: terms, repeated as they occur in the query, or terms with weights."""
 SCHEMES = ("postgresql://", "postgres://")
 SCORE_DECIMALS = 5
 """Scores are rounded, so that equal passages have equal scores wherever they are computed."""
@@ -330,12 +333,21 @@ class Store(ABC):
         """Passages by inner product with the query (D,), best first; ties by number."""
 
     @abstractmethod
-    def matching(self, terms: Sequence[str], count: int, where: Conditions = ()) -> list[Scored]:
+    def matching(self, terms: Terms, count: int, where: Conditions = ()) -> list[Scored]:
         """Passages that contain one of the terms, by BM25, best first; ties by number."""
+
+    @abstractmethod
+    def occurrences(self, terms: Collection[str]) -> dict[str, int]:
+        """In how many passages each term occurs; terms that occur in none are left out."""
 
     @abstractmethod
     def vectors(self, passages: Sequence[int]) -> Vectors:
         """The vectors of passages by number, (n, D); zeros for those deleted meanwhile."""
+
+
+def weights_of(terms: Terms) -> Mapping[str, float]:
+    """Each term with its weight: how often it is repeated."""
+    return terms if isinstance(terms, Mapping) else Counter(terms)
 
 
 HIT_KINDS = (str, str, int, int, int, str, str, float, float)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from relmo.errors import ConfigError
-from relmo.search.lexical import MIN_EVENNESS, Fusion, _normalize, bm25, make_analyzer
+from relmo.search.lexical import MIN_EVENNESS, Fusion, bm25, make_analyzer, to_nfkc
 
 pytest.importorskip("Stemmer", reason="pip install 'relmo[search]'")
 
@@ -34,7 +34,7 @@ def test_many_combining_marks_take_linear_time(mark):
 def test_marks_that_occur_in_words_are_kept():
     assert make_analyzer("none")("e\u0301te\u0301 ﬁn") == ["été", "fin"]
     text = "".join(f"e{chr(code)}\u0301" for code in range(0x250, 0x3000)) + "Việt Nam ไทย עִבְרִית"
-    assert _normalize(text) == unicodedata.normalize("NFKC", text)
+    assert to_nfkc(text) == unicodedata.normalize("NFKC", text)
 
 
 def test_every_mark_is_known():

@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import math
+import random
 import sys
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 
 from relmo import Elmo
 from relmo.search import Hit
+from relmo.search.spelling import neighbors
 from relmo.text.lexicon import Lexicon
 from relmo.training.run import read_record
 
@@ -99,6 +101,37 @@ def test_small_indexes_are_scored_with_and_without_random_texts(load, data, monk
     assert [row["paragraphs"] for row in record["results"]] == [8, 16, 32]
     assert all(row["mrr_without"] == row["mrr_with"] == 1 for row in record["results"])
     assert not any(text in json.dumps(record) for text in SENTENCES)
+
+
+def test_typing_errors_are_one_wrong_letter_in_each_longer_word(load):
+    script = load("measure_typos")
+    text = "Who did sell 1800s books, on Élysée's stairs?"
+    (wrong,) = script.with_typos([text], 1)
+    assert script.with_typos([text], 1) == [wrong] != script.with_typos([text], 2)
+    pairs = [each for each in zip(text.split(), wrong.split(), strict=True) if len(set(each)) > 1]
+    assert [right for right, _ in pairs] == ["sell", "books,", "Élysée's", "stairs?"]
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    assert all(second in neighbors(first, letters) for first, second in pairs)
+    assert script.mistype("aaaa", random.Random(0)) != "aaaa"
+
+
+def test_queries_with_typing_errors_are_scored_and_the_record_holds_no_text(
+    load, data, monkeypatch, capsys
+):
+    script = load("measure_typos")
+    run(script, data, monkeypatch, "--cranfield", str(data))
+    run(script, data, monkeypatch, "--cranfield", str(data), "--held-out")
+    for part, queries in (("dev", 3), ("held_out", 2)):
+        record = read_record(data / "out" / f"typos_{part}.json")
+        found = record["results"]["cranfield"]
+        assert (found["queries"], found["passages"]) == (queries, 5)
+        assert [row["way"] for row in found["rows"]] == ["BM25", "vectors", "hybrid"]
+        for row in found["rows"]:
+            assert row["right"] == row["right_corrected"] == 1
+            assert row["wrong_corrected"] > 0.5
+        assert record["results"]["squad"]["queries"] == 5
+        assert not any(text in json.dumps(record) for text in SENTENCES)
+    assert "hybrid" in capsys.readouterr().out
 
 
 def test_ways_to_pool_are_scored_and_the_record_holds_no_text(load, data, monkeypatch, capsys):
