@@ -33,7 +33,8 @@ from relmo.training.recipe import read_recipe
 TaskName = Annotated[
     str,
     typer.Argument(
-        metavar="TASK", help="Task: classify, multilabel, ner, pos, sst, snli, squad, srl or coref."
+        metavar="TASK",
+        help="Task: classify, multilabel, encoder, ner, pos, sst, snli, squad, srl or coref.",
     ),
 ]
 Data = Annotated[

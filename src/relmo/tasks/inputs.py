@@ -45,8 +45,9 @@ class InputSettings(Settings):
 
     place: Place = "input"
     """Where ELMo's vectors join, in a model that has them."""
-    layers: Literal["mix", "top"] = "mix"
-    """A learned mix of all layers, or the top layer alone."""
+    layers: Literal["mix", "top", "token"] = "mix"
+    """A learned mix of all layers, the top layer alone, or the vectors of words without their
+    sentence, which need no LSTM."""
     l2: NonNegative = 1e-3
     """Weight of the L2 penalty on the mixes: large values keep the layers' shares equal."""
     elmo_dropout: DropoutRate = 0.5

@@ -121,7 +121,9 @@ class LabelledTask(ABC, Generic[Example, Prediction, ModelSettings]):
         limit = self.batches.max_length
         self.train = [e for e in self.prepare(train) if not limit or self.length(e) <= limit]
         self._groups = self._grouped(self.train)
-        self.steps_per_epoch = max(1, -(-len(self._groups) // self.batches.size))
+        kinds = Counter(self.kind(self.train[group[0]]) for group in self._groups)
+        size = self.batches.size
+        self.steps_per_epoch = max(1, sum(-(-count // size) for count in kinds.values()))
         self._epoch = -1
         self._plan: list[list[int]] = []
         self._sum = torch.zeros((), device=self.device)
@@ -221,6 +223,10 @@ class LabelledTask(ABC, Generic[Example, Prediction, ModelSettings]):
 
     def read_together(self, example: Example) -> Hashable:
         """What training examples share that are always in one batch; None reads one by itself."""
+        return None
+
+    def kind(self, example: Example) -> Hashable:
+        """What all training examples of a batch share; by default nothing."""
         return None
 
     def length(self, example: Example) -> int:
@@ -485,14 +491,17 @@ class LabelledTask(ABC, Generic[Example, Prediction, ModelSettings]):
     def _plan_epoch(self, epoch: int) -> list[list[int]]:
         """Batches of an epoch: shuffled, sorted by length within groups, cut, shuffled again."""
         rng = np.random.default_rng((self.seed, epoch))
-        order = rng.permutation(len(self._groups)).tolist()
+        by_kind: dict[Hashable, list[int]] = {}
+        for i in rng.permutation(len(self._groups)).tolist():
+            by_kind.setdefault(self.kind(self.train[self._groups[i][0]]), []).append(i)
         size, part = self.batches.size, self.batches.sorted_together * self.batches.size
         batches: list[list[int]] = []
-        for first in range(0, len(order), part):
-            near = [self._groups[i] for i in order[first : first + part]]
-            near.sort(key=lambda group: self.length(self.train[group[0]]))
-            cut = (near[k : k + size] for k in range(0, len(near), size))
-            batches += [list(chain.from_iterable(each)) for each in cut]
+        for order in by_kind.values():
+            for first in range(0, len(order), part):
+                near = [self._groups[i] for i in order[first : first + part]]
+                near.sort(key=lambda group: self.length(self.train[group[0]]))
+                cut = (near[k : k + size] for k in range(0, len(near), size))
+                batches += [list(chain.from_iterable(each)) for each in cut]
         return [batches[i] for i in rng.permutation(len(batches))]
 
     def _grouped(self, examples: Sequence[Example]) -> list[list[int]]:

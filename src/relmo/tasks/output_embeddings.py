@@ -31,7 +31,7 @@ class OutputEmbeddings:
                 "model"
             )
         self._elmo, self._lexicon = elmo, elmo.lexicon
-        self.width = elmo.lm.head.weight.shape[1]
+        self.num_words, self.width = elmo.lm.head.weight.shape
 
     def rows(self, words: Iterable[str]) -> NDArray[np.int64]:
         """Row of each word: as it is written, else in lower case, else that of `<UNK>`."""

@@ -130,5 +130,9 @@ def load(
         device: "cpu", "cuda" …; by default, a GPU if there is one.
         precision: of ELMo's matrix products: "float32", "bfloat16" or "int8".
     """
+    from relmo.tasks.encoder.task import EncoderTask
+    from relmo.tasks.encoder.text_encoder import TextEncoder  # it imports this module
+
     task = load_task(find_task_model(name), elmo=elmo, device=device, precision=precision)
-    return Predictor(task, Path(name).name)
+    kind = TextEncoder if isinstance(task, EncoderTask) else Predictor
+    return kind(task, Path(name).name)

@@ -25,6 +25,7 @@ from relmo.tasks.sources import Source
 TASKS = {
     "classify": "relmo.tasks.sst.task:ClassifyTask",
     "coref": "relmo.tasks.coref.task:CorefTask",
+    "encoder": "relmo.tasks.encoder.task:EncoderTask",
     "multilabel": "relmo.tasks.multilabel.task:MultilabelTask",
     "ner": "relmo.tasks.ner.task:NerTask",
     "pos": "relmo.tasks.ner.task:PosTask",

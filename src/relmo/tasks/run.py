@@ -320,7 +320,7 @@ def _train_task(
     layer = layers = None
     if model is not None:
         layer = make_elmo_layer(model, recipe.input)
-        if not recipe.input.finetune:
+        if not recipe.input.finetune and recipe.input.layers != "token":
             parts = all_examples.values()  # all examples: runs on other shares use the same cache
             sentences = (s for part in parts for e in part for s in task_type.sentences(e))
             layers = layer.layers_from = LayerCache(model, sentences, cache)
