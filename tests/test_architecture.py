@@ -15,7 +15,8 @@ FLOORS = (
     {"weights", "lm"},
     {"elmo"},
     {"elmo_layer", "training"},
-    {"tasks", "search", "senses", "batch"},
+    {"tasks", "senses", "batch"},
+    {"search"},
     {"serve", "compat", "lab"},
     {"cli"},
 )

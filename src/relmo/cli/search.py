@@ -7,6 +7,7 @@ import json
 import os
 import shlex
 import sys
+import time
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -58,7 +59,9 @@ Meta = Annotated[
 ]
 NewIndexModel = Annotated[
     str | None,
-    typer.Option("--model", help=r"Model name or folder. \[default: relmo-en-small]"),
+    typer.Option(
+        "--model", help=r"Trained encoder or ELMo: name or folder. \[default: relmo-en-search]"
+    ),
 ]
 Unit = Annotated[
     str | None,
@@ -103,6 +106,14 @@ Remove = Annotated[
         help="Delete from the index what came from this file or folder; may be repeated.",
     ),
 ]
+Rebuild = Annotated[
+    bool,
+    typer.Option(
+        "--rebuild",
+        help="Instead of paths: build the index anew from the passages that it contains, for "
+        "example with the model of a newer relmo.",
+    ),
+]
 Strict = Annotated[bool, typer.Option("--strict", help="Stop at the first row that is unreadable.")]
 MaxMegabytes = Annotated[
     int,
@@ -125,6 +136,7 @@ def index(
     weighting: Weighting = None,
     isotropy: Isotropy = None,
     remove: Remove = None,
+    rebuild: Rebuild = False,
     strict: Strict = False,
     max_megabytes: MaxMegabytes = 50,
     as_json: AsJson = False,
@@ -143,6 +155,11 @@ def index(
     where = str(out) if out is not None else str(store)
     if store is not None and "://" not in store:
         raise ConfigError(f"--store takes an address, postgresql://…; for a file: --out {store}")
+    if rebuild:
+        if paths or remove:
+            raise ConfigError("--rebuild takes the passages of the index itself; give no PATH")
+        _rebuild(where, model, as_json)
+        return
     if bool(paths) == bool(remove):
         raise ConfigError("give files or folders to index, or --remove PATH to delete")
     if remove:
@@ -182,6 +199,18 @@ def index(
     if bad > SHOWN_BAD_ROWS:
         note(f"and {bad - SHOWN_BAD_ROWS:,} more bad rows")
     _say_index(without_password(where), report, as_json)
+
+
+def _rebuild(where: str, model: str | None, as_json: bool) -> None:
+    """Build an index anew, and say how long it took."""
+    from relmo.search.rebuild import rebuild_index
+
+    begun = time.monotonic()
+    settings = rebuild_index(where, model=model, show_progress_bar=True)
+    seconds = round(time.monotonic() - begun, 1)
+    rows = [["index", where], ["model", settings.model], ["time", duration(seconds)]]
+    found = {"index": where, "model": settings.model, "width": settings.width, "seconds": seconds}
+    say(found, as_json, rows)
 
 
 def _say_index(where: str, report: SyncReport, as_json: bool) -> None:
@@ -242,6 +271,10 @@ IndexModel = Annotated[
 Explain = Annotated[
     bool, typer.Option("--explain", help="With --json: add why each hit was found.")
 ]
+AsTyped = Annotated[
+    bool,
+    typer.Option("--as-typed", help="Search for the query as it is: correct no typing errors."),
+]
 HitsAsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object per query.")]
 
 
@@ -257,16 +290,17 @@ def search(
     model: IndexModel = None,
     as_json: HitsAsJson = False,
     explain: Explain = False,
+    as_typed: AsTyped = False,
 ) -> None:
     """Search an index by words and meaning.
 
     Prints score, document, line and text of each hit; on a terminal also why it was found: its best
     sentence, words of the query in it, and how much of the score comes from words and from meaning.
     """
-    from relmo.elmo import Elmo
     from relmo.search import SemanticIndex
     from relmo.search.filters import parse_where
     from relmo.search.index import choose_ranking
+    from relmo.search.models import open_model
 
     asked, ranking = parse_where(where or []), choose_ranking(by)
     if hybrid and ranking != "hybrid":
@@ -275,31 +309,52 @@ def search(
         raise ConfigError("--explain adds to --json; on a terminal hits are explained anyway")
     if query != "-" and not query.strip():
         raise ConfigError("the query is empty")
-    elmo = None if model is None else Elmo.from_pretrained(model)
-    with SemanticIndex.open(index, elmo=elmo) as opened:
+    chosen = None if model is None else open_model(model)
+    with SemanticIndex.open(index, elmo=chosen) as opened:
+        if opened.settings.is_old:
+            note(_advise_to_rebuild(index, opened))
         queries = (line.rstrip("\n") for line in sys.stdin) if query == "-" else [query]
-        for each in queries:
+        for typed in queries:
+            each = typed if as_typed else opened.correct(typed).text
             hits = opened.search(
-                each, count, where=asked, by=ranking, by_document=documents, copies=copies
-            )
+                each, count, where=asked, by=ranking, by_document=documents, copies=copies,
+                correct=not as_typed,
+            )  # fmt: skip
             if as_json:
-                _say_hits_as_json(opened, each, hits, explain)
+                _say_hits_as_json(opened, typed, each, hits, explain)
                 continue
             if query == "-":
-                typer.echo(f"# {printable(each)}")
+                typer.echo(f"# {printable(typed)}")
+            if each != typed:
+                note(
+                    f"searched for: {printable(each)}  (--as-typed searches for {printable(typed)})"
+                )
             if not hits:
                 note(_explain_no_hits(opened, asked, ranking))
             _say_hits(opened, each, hits)
 
 
+def _advise_to_rebuild(where: str, index: SemanticIndex) -> str:
+    """What an index of an earlier version is, and how it becomes one of today."""
+    again = "index the files again, into another relmo_index"
+    if "://" not in where:
+        again = f"{shlex.join(['relmo', 'index', '--rebuild', '--out', where])} builds it anew"
+    return (
+        f"this index was made by an earlier relmo, with {index.settings.model}; new ones rank "
+        f"better: {again}"
+    )
+
+
 def _say_hits_as_json(
-    index: SemanticIndex, query: str, hits: Sequence[Hit], is_explained: bool
+    index: SemanticIndex, typed: str, query: str, hits: Sequence[Hit], is_explained: bool
 ) -> None:
+    """Print the hits of a query as one object; `query` is what was searched for."""
     found = [hit.to_dict() for hit in hits]
     for values, why in zip(found, index.explain(query, hits) if is_explained else (), strict=False):
         parts = {"words": why.by_words, "meaning": why.by_meaning, "spans": why.words}
         values.update(sentence=why.sentence, why=parts)
-    typer.echo(json.dumps({"query": query, "hits": found}, ensure_ascii=False))
+    corrected = {} if query == typed else {"corrected": query}
+    typer.echo(json.dumps({"query": typed, **corrected, "hits": found}, ensure_ascii=False))
 
 
 def _say_hits(index: SemanticIndex, query: str, hits: Sequence[Hit]) -> None:

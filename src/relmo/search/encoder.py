@@ -52,6 +52,11 @@ class PassageEncoder:
     _sample: dict[str, Vectors] = field(default_factory=dict)
     """Vectors known from fitting, not computed twice."""
 
+    @property
+    def width(self) -> int:
+        """D, of a vector."""
+        return self.elmo.width
+
     @classmethod
     def fit(
         cls,
@@ -74,8 +79,11 @@ class PassageEncoder:
         encoder.isotropy = IsotropyTransform.fit(vectors, settings.isotropy, settings.remove, prior)
         return encoder
 
-    def encode(self, texts: Sequence[str]) -> Vectors:
-        """One unit-length vector per text, (N, D); zeros for a text without words."""
+    def encode(self, texts: Sequence[str], terms: Sequence[Sequence[str]] | None = None) -> Vectors:
+        """One unit-length vector per text, (N, D); zeros for a text without words.
+
+        Terms, which other encoders read, change nothing.
+        """
         assert self.isotropy is not None
         return self.isotropy.apply(self.pooled(texts))
 

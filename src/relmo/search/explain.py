@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from relmo.search.encoder import PassageEncoder
+from relmo.search.models import AnyEncoder
 from relmo.search.store import Hit
 from relmo.text.sentences import split_sentences
 
@@ -77,7 +77,7 @@ class _Candidates:
 
 
 def explain_hits(
-    encoder: PassageEncoder, analyze: Analyzer, query: str, hits: Sequence[Hit]
+    encoder: AnyEncoder, analyze: Analyzer, query: str, hits: Sequence[Hit]
 ) -> list[Explanation]:
     """Explain hits of a query, in order.
 
@@ -95,7 +95,7 @@ def explain_hits(
     return [_explain(hit, each, cosine_of) for hit, each in pairs]
 
 
-def term_weights(encoder: PassageEncoder, analyze: Analyzer, text: str) -> dict[str, float]:
+def term_weights(encoder: AnyEncoder, analyze: Analyzer, text: str) -> dict[str, float]:
     """Term -> weight of its rarest word in the text, as the encoder weighs words."""
     weights: dict[str, float] = {}
     for word in _WORD.findall(text):
@@ -140,7 +140,7 @@ def _shares(
 
 
 def _read(
-    encoder: PassageEncoder, query: str, pairs: Sequence[tuple[Hit, _Candidates]]
+    encoder: AnyEncoder, query: str, pairs: Sequence[tuple[Hit, _Candidates]]
 ) -> dict[str, float]:
     """Sentence -> cosine with the query, of those sentences whose cosine matters."""
     texts = dict.fromkeys(

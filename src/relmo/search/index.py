@@ -19,12 +19,14 @@ import numpy as np
 
 from relmo.elmo import Elmo
 from relmo.errors import ConfigError
+from relmo.search import trained
 from relmo.search.copies import MAX_LOOKED, distinct_hits
 from relmo.search.documents import Document, Passage, split_passages
-from relmo.search.encoder import PassageEncoder, sample_passages
+from relmo.search.encoder import SAMPLE_PASSAGES, sample_passages
 from relmo.search.explain import Explanation, explain_hits
 from relmo.search.filters import Conditions, Where, conditions
 from relmo.search.lexical import make_analyzer, ranked
+from relmo.search.models import AnyEncoder, Model, fit_encoder, model_of, open_model, read_encoder
 from relmo.search.settings import IndexSettings
 from relmo.search.spelling import Corrected, Speller
 from relmo.search.store import (
@@ -33,6 +35,7 @@ from relmo.search.store import (
     IndexCounts,
     Scored,
     Store,
+    Stored,
     Terms,
     open_store,
     unreadable,
@@ -94,7 +97,7 @@ class SemanticIndex:
     threads may search one index, and several processes may read while one writes.
     """
 
-    def __init__(self, store: Store, encoder: PassageEncoder, settings: IndexSettings) -> None:
+    def __init__(self, store: Store, encoder: AnyEncoder, settings: IndexSettings) -> None:
         self.store, self.encoder, self.settings = store, encoder, settings
         self.analyze = make_analyzer(settings.language)
 
@@ -107,7 +110,7 @@ class SemanticIndex:
         documents: Iterable[Document],
         *,
         settings: IndexSettings | None = None,
-        elmo: Elmo | None = None,
+        elmo: Model | None = None,
     ) -> Self:
         """Create an index in a new file or a database, and add documents to it.
 
@@ -136,39 +139,52 @@ class SemanticIndex:
         store: Store,
         documents: Iterable[Document],
         settings: IndexSettings,
-        elmo: Elmo | None = None,
+        elmo: Model | None = None,
         show_progress_bar: bool = False,
     ) -> Self:
         """Fit an encoder to a sample of the documents, and write it into an empty store."""
-        elmo = elmo or Elmo.from_pretrained(settings.model)
-        settings = dataclasses.replace(
-            settings, fingerprint=elmo.fingerprint(), width=elmo.config.width
-        )
-        make_analyzer(settings.language)  # report a missing stemmer before hours of work
         split = (split_passages(each, settings.passages, settings.max_words) for each in documents)
-        sample = sample_passages(passage.text for passages in split for passage in passages)
-        encoder = PassageEncoder.fit(elmo, settings, sample, show_progress_bar)
+        texts = (passage.text for passages in split for passage in passages)
+        return cls.of_passages(store, texts, settings, elmo, show_progress_bar)
+
+    @classmethod
+    def of_passages(
+        cls,
+        store: Store,
+        texts: Iterable[str],
+        settings: IndexSettings,
+        elmo: Model | None = None,
+        show_progress_bar: bool = False,
+    ) -> Self:
+        """Fit an encoder to a sample of passages, and write it into an empty store."""
+        model = elmo or open_model(settings.model)
+        if isinstance(elmo, Elmo) and settings.model == IndexSettings().model:
+            settings = dataclasses.replace(settings, model=elmo.config.name or settings.model)
+        make_analyzer(settings.language)  # report a missing stemmer before hours of work
+        size = SAMPLE_PASSAGES if isinstance(model, Elmo) else trained.SAMPLE_PASSAGES
+        sample = sample_passages(texts, size)
+        encoder, settings = fit_encoder(model, settings, sample, show_progress_bar)
         store.write_header(settings.to_json(), encoder.to_bytes(settings))
         return cls(store, encoder, settings)
 
     @classmethod
-    def open(cls, where: str | Path, *, elmo: Elmo | None = None) -> Self:
+    def open(cls, where: str | Path, *, elmo: Model | None = None) -> Self:
         """Open an existing index, with the model that it was built with."""
         store = open_store(where, create=False)
         with store.closed_on_error():
             return cls.from_store(store, elmo)
 
     @classmethod
-    def from_store(cls, store: Store, elmo: Elmo | None = None) -> Self:
+    def from_store(cls, store: Store, elmo: Model | None = None) -> Self:
         """The index in a store that is already open."""
         header = store.read_header()
         if header is None:
             raise ConfigError(f"{store.name}: contains no index yet; create one with: relmo index")
         with unreadable(store.name):
             settings = IndexSettings.from_json(header[0])
-        elmo = elmo or Elmo.from_pretrained(settings.model)
+        model = model_of(settings, elmo)
         with unreadable(store.name):
-            encoder = PassageEncoder.from_bytes(elmo, settings, header[1])
+            encoder = read_encoder(model, settings, header[1])
         return cls(store, encoder, settings)
 
     def close(self) -> None:
@@ -210,7 +226,7 @@ class SemanticIndex:
         count = 0
         # a document with very many passages is not divided: it is stored in one transaction
         for batch in in_windows(split, lambda pair: max(1, len(pair[1])), BATCH_PASSAGES):
-            self.store.replace(self._embed(batch))
+            self.store_passages(batch)
             count += len(batch)
         self.store.optimize()
         return count
@@ -231,18 +247,24 @@ class SemanticIndex:
                 digests[document.key] = document.digest
                 yield document
 
-    def _embed(self, batch: list[tuple[Document, list[Passage]]]) -> list[Entry]:
+    def store_passages(self, batch: Sequence[tuple[Stored, Sequence[Passage]]]) -> None:
+        """Add documents or replace those of equal key, given their passages."""
+        self.store.replace(self._embed(batch))
+
+    def _embed(self, batch: Sequence[tuple[Stored, Sequence[Passage]]]) -> list[Entry]:
         """Documents with their passages, ready for the store."""
         texts = [[passage.text for passage in passages] for _, passages in batch]
         every = [text for own in texts for text in own]
-        parts = range(0, max(1, len(every)), BATCH_PASSAGES)  # of a document that is a long book
+        terms = [self.analyze(text) for text in every]
+        starts = range(0, max(1, len(every)), BATCH_PASSAGES)  # of a document that is a long book
+        slices = [slice(first, first + BATCH_PASSAGES) for first in starts]
         vectors = np.concatenate(
-            [self.encoder.encode(every[first : first + BATCH_PASSAGES]) for first in parts]
+            [self.encoder.encode(every[part], terms[part]) for part in slices]
         )  # (N, D)
-        split = np.split(vectors, np.cumsum([len(own) for own in texts])[:-1])
+        ends = np.cumsum([len(own) for own in texts]).tolist()
         return [
-            Entry(document, passages, own, [self.analyze(text) for text in written])
-            for (document, passages), own, written in zip(batch, split, texts, strict=True)
+            Entry(document, passages, vectors[end - len(own) : end], terms[end - len(own) : end])
+            for (document, passages), own, end in zip(batch, texts, ends, strict=True)
         ]
 
     # ── searching ───────────────────────────────────────────────────────────────────────────

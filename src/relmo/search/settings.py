@@ -22,20 +22,26 @@ IsotropyMethod = Literal["none", "mean", "directions", "whiten"]
 Weighting = Literal["none", "vocabulary", "corpus"]
 """Where word frequencies come from: not used, the rank in the model's vocabulary, or counted in
 the indexed passages."""
-VERSION = 2
-"""Format of new indexes. Version 1 has no checksum of the file; it becomes 2 when it is changed."""
-READABLE = (1, 2)
+VERSION = 3
+"""Format of new indexes. Version 2 has no latent dimensions."""
+CHECKSUMMED = 2
+"""What version 1, which has no checksum of the file, becomes when it is changed."""
+READABLE = (1, 2, 3)
 
 
 @dataclass(frozen=True, kw_only=True)
 class IndexSettings(Settings):
     """Everything that decides which vectors and terms an index stores for a text."""
 
-    model: str = "relmo-en-small"
+    model: str = "relmo-en-search"
+    """A trained encoder, or an ELMo."""
     fingerprint: str = ""
     """Checksum of the model; set when the index is created."""
     width: CountOrZero = 0
-    """Width of the model's vectors; set when the index is created."""
+    """Width of the index's vectors; set when it is created."""
+    latent: CountOrZero = 256
+    """Dimensions fitted to the words of the index's own passages, beside a trained encoder's; an
+    index of an ELMo has none."""
     layer: OneLayer = "bottom"
     weighting: Weighting = "vocabulary"
     weight_at: NonNegative = 3e-5
@@ -49,6 +55,11 @@ class IndexSettings(Settings):
     language: str = "english"
     """Snowball stemmer for lexical search; "none" for languages without one."""
     version: int = VERSION
+
+    @property
+    def is_old(self) -> bool:
+        """Whether indexes are made in another way now."""
+        return self.version < VERSION
 
     def to_json(self) -> str:
         """The settings as a store keeps them."""
@@ -66,4 +77,5 @@ class IndexSettings(Settings):
                 f"the index has format version {values.get('version')}, this relmo reads versions "
                 f"{READABLE[0]} to {READABLE[-1]}; build the index again"
             )
-        return cls(**(values | {"version": VERSION}))
+        values.setdefault("latent", 0)  # before there were any
+        return cls(**values)

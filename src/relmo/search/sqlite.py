@@ -39,7 +39,7 @@ from relmo.errors import ConfigError, OutputError
 from relmo.search.documents import MetaValue
 from relmo.search.filters import Condition, Conditions, to_sql, value_kind
 from relmo.search.lexical import bm25
-from relmo.search.settings import VERSION
+from relmo.search.settings import CHECKSUMMED
 from relmo.search.sqlite_file import RawFile, WriterLock, check_journal
 from relmo.search.store import (
     Entry,
@@ -95,8 +95,8 @@ CREATE TABLE IF NOT EXISTS segments (
     vectors BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS {POSTINGS};
 """
-UPGRADE = f"""UPDATE about SET settings = json_set(settings, '$.version', {VERSION})
-              WHERE json_extract(settings, '$.version') < {VERSION}"""
+UPGRADE = f"""UPDATE about SET settings = json_set(settings, '$.version', {CHECKSUMMED})
+              WHERE json_extract(settings, '$.version') < {CHECKSUMMED}"""
 
 
 class SqliteStore(Store):

@@ -21,13 +21,13 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from relmo.errors import ConfigError, OutputError, RelmoError
-from relmo.search.documents import Document, MetaValue, Passage
+from relmo.search.documents import MetaValue, Passage
 from relmo.search.filters import Conditions
 from relmo.types import Vectors
 
@@ -38,11 +38,31 @@ SCORE_DECIMALS = 5
 """Scores are rounded, so that equal passages have equal scores wherever they are computed."""
 
 
+class Stored(Protocol):
+    """What an index holds of a document besides its passages."""
+
+    @property
+    def key(self) -> str:
+        """Its unique name."""
+
+    @property
+    def source(self) -> str:
+        """Where it came from."""
+
+    @property
+    def digest(self) -> str:
+        """A checksum, by which changes are detected."""
+
+    @property
+    def meta(self) -> Mapping[str, MetaValue]:
+        """What searches can filter on."""
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
     """A document ready to be stored."""
 
-    document: Document
+    document: Stored
     passages: Sequence[Passage]
     vectors: Vectors
     """(passages, D): unit-length rows, or zeros for a passage without words."""
@@ -281,6 +301,19 @@ class Store(ABC):
             keys = [row[0] for row in self._run(self.META_KEYS)]
         with unreadable(self.name):
             return sorted(check_kinds(keys, (str,) * len(keys)))
+
+    def stored(self) -> Iterator[Sequence[Any]]:
+        """Key, source, digest and metadata of each document, beside each passage that it has.
+
+        Rows are read as they are asked for; nobody may write meanwhile.
+        """
+        query = (
+            "SELECT d.key, d.source, d.digest, d.meta, p.start, p.stop, p.line, p.text "
+            "FROM documents AS d JOIN passages AS p ON p.document = d.id ORDER BY d.id, p.id"
+        )
+        with self._session():
+            rows = self._run(query)
+        yield from rows
 
     def counts(self) -> IndexCounts:
         """The number of documents and passages."""

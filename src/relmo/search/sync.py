@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from relmo.elmo import Elmo
 from relmo.errors import ConfigError, DataError, Interrupted, TextError
 from relmo.progress import progress, tell
 from relmo.search.documents import (
@@ -30,6 +29,7 @@ from relmo.search.documents import (
     read_source,
 )
 from relmo.search.index import SemanticIndex
+from relmo.search.models import Model
 from relmo.search.settings import IndexSettings
 from relmo.search.store import Store, open_store
 
@@ -61,7 +61,7 @@ def index_files(
     *,
     columns: TableColumns | None = None,
     settings: dict[str, Any] | None = None,
-    elmo: Elmo | None = None,
+    elmo: Model | None = None,
     strict: bool = False,
     on_bad: Callable[[BadRow], None] = lambda row: None,
     max_bytes: int = MAX_BYTES,
@@ -212,7 +212,7 @@ class _SyncRun:
         return total
 
     def open_index(
-        self, changes: dict[str, Any], elmo: Elmo | None, show_progress_bar: bool
+        self, changes: dict[str, Any], elmo: Model | None, show_progress_bar: bool
     ) -> SemanticIndex:
         """The index in the store, or a new one."""
         header = self.store.read_header()

@@ -19,7 +19,7 @@ def test_settings_of_a_newer_relmo_are_rejected():
     kept = IndexSettings().to_json()
     assert IndexSettings.from_json(kept) == IndexSettings()
     with pytest.raises(ConfigError, match="build the index again"):
-        IndexSettings.from_json(kept.replace('"version": 2', '"version": 3'))
+        IndexSettings.from_json(kept.replace('"version": 3', '"version": 4'))
 
 
 def test_an_unknown_unit_is_reported_with_the_choices():
@@ -35,6 +35,10 @@ def test_settings_stored_by_relmo_0_1_are_read():
         '"weighting": "vocabulary", "weight_at": 3e-05, "isotropy": "whiten", "remove": 12, '
         '"passages": "auto", "max_words": 512, "language": "english", "version": 1}'
     )
-    assert IndexSettings.from_json(stored) == IndexSettings(fingerprint="f", width=256)
-    as_now = stored.replace('"version": 1', '"version": 2')
-    assert IndexSettings.from_json(stored).to_json() == as_now
+    read = IndexSettings.from_json(stored)
+    assert read == IndexSettings(
+        model="relmo-en-small", fingerprint="f", width=256, latent=0, version=1
+    )
+    assert read.is_old
+    assert not IndexSettings().is_old
+    assert IndexSettings.from_json(read.to_json()) == read

@@ -7,6 +7,7 @@ reading it, and next to nothing for an encoder that reads words without their se
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -52,6 +53,15 @@ class TextEncoder(Predictor):
     def width(self) -> int:
         """D, the width of a vector."""
         return self.task.settings.width
+
+    def fingerprint(self) -> str:
+        """A checksum of everything that affects vectors."""
+        own = self.elmo.fingerprint("float32" if self._reads_words_alone else None)
+        digest = hashlib.sha256(own.encode())
+        digest.update("\n".join(self.task.inputs.static.words).encode("utf-8", "surrogatepass"))
+        for name, tensor in sorted(self.task.model.state_dict().items()):
+            digest.update(name.encode() + tensor.float().cpu().numpy().tobytes())
+        return digest.hexdigest()
 
     def encode(
         self,
