@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from relmo.errors import TextError
+from relmo.errors import ConfigError, TextError
 from relmo.kernels.device import to_device
 from relmo.tasks.data_files import Part
 from relmo.tasks.encoder.data import Text, TextPair, read_pairs, read_text
@@ -26,7 +26,7 @@ from relmo.tasks.encoder.model import (
     contrastive_loss,
     mean_reciprocal_rank,
 )
-from relmo.tasks.inputs import TokenInput, Words
+from relmo.tasks.inputs import InputSettings, TokenInput, Words
 from relmo.tasks.labelled import LabelledTask, batches_by_length
 from relmo.tasks.tables import FORMATS, NO_COLUMNS, Columns
 
@@ -78,6 +78,19 @@ class EncoderTask(LabelledTask[TextPair, Vectors, EncoderSettings]):
             raise TextError(f"all {len(train):,} pairs have the same passage; expected others, too")
 
     @classmethod
+    def check_input(cls, settings: InputSettings, has_elmo: bool) -> None:
+        """Raise ConfigError for what `TextEncoder` does not read."""
+        if not has_elmo:
+            raise ConfigError("an encoder needs an ELMo model: give one by its name or folder")
+        if settings.place != "input":
+            raise ConfigError(f"an encoder reads ELMo at its input, got place {settings.place!r}")
+        if settings.letters:
+            raise ConfigError(
+                f"an encoder has no character CNN of its own, got letters {settings.letters}; "
+                f"set input.letters=0"
+            )
+
+    @classmethod
     def split_by(cls, example: TextPair) -> tuple[str, Any]:
         """Its kind; pairs with the same passage stay together."""
         return example.kind, example.positive
@@ -104,6 +117,7 @@ class EncoderTask(LabelledTask[TextPair, Vectors, EncoderSettings]):
 
     def set_up(self, facts: dict[str, Any], tokens: TokenInput) -> None:
         """Build the model."""
+        self.check_input(tokens.settings, tokens.elmo is not None)
         self.net = EncoderModel(self.settings, tokens)
 
     def targets(self, examples: Sequence[TextPair]) -> tuple[Tensor, ...]:

@@ -154,11 +154,7 @@ class TextEncoder(Predictor):
     @cached_property
     def _weights(self) -> _Weights:
         net, layer = self.task.net, self.task.inputs.elmo
-        if net.tokens.letters is not None or layer is None or net.tokens.places != ("input",):
-            raise ConfigError(
-                f"{self.name} cannot encode: an encoder needs ELMo at its input, and no letters of "
-                f"its own"
-            )
+        assert layer is not None
         mix = cast("ScalarMix", layer.mixes[0])
         shares = torch.zeros(layer.elmo.num_layers)
         shares[-len(mix.s) :] = (mix.gamma * mix.weights()).detach().float().cpu()
