@@ -412,8 +412,8 @@ class LabelledTask(ABC, Generic[Example, Prediction, ModelSettings]):
         return {"calibration_error": calibration_error(self._judge(examples)(self.temperature))}
 
     def calibration(self) -> dict[str, float]:
-        """What `calibrate` found, to be kept with the weights."""
-        return {"temperature": self.temperature}
+        """What `calibrate` found, to be kept with the weights; {} for results without scores."""
+        return {"temperature": self.temperature} if self.has_scores else {}
 
     def use_calibration(self, found: Mapping[str, float]) -> None:
         """Take over what `calibration` returned."""
