@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from relmo.elmo import Elmo
+from relmo.elmo import Elmo, list_texts
 from relmo.errors import ConfigError
 from relmo.nn.scalar_mix import ScalarMix
 from relmo.progress import progress
@@ -69,10 +69,10 @@ class TextEncoder(Predictor):
             show_progress_bar: on standard error.
         """
         is_one = isinstance(texts, str)
-        items = [texts] if isinstance(texts, str) else list(texts)
+        items = list_texts(texts)
         wide = self.width if width is None else width
-        if not 1 <= wide <= self.width:
-            raise ConfigError(f"width must be an integer from 1 to {self.width}, got {width}")
+        if type(wide) is not int or not 1 <= wide <= self.width:
+            raise ConfigError(f"width must be an integer from 1 to {self.width}, got {width!r}")
         stream = self._stream(items)
         shown = progress(stream, len(items), "texts", show_progress_bar)
         found = np.array(list(shown), np.float32).reshape(len(items), self.width)
