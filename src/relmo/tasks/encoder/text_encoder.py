@@ -82,7 +82,8 @@ class TextEncoder(Predictor):
     def encode_read(self, texts: Sequence[Text]) -> Vectors:
         """The same of texts that are already sentences of words: (N, D)."""
         found = list(self._pooled(texts))  # each (E,)
-        return self._finish(np.array(found, np.float32).reshape(len(texts), -1))
+        width = self.task.net.pooled_width
+        return self._finish(np.array(found, np.float32).reshape(len(texts), width))
 
     def _stream(self, texts: Sequence[str]) -> Iterator[Vectors]:
         read = map(read_text, texts)
@@ -91,8 +92,6 @@ class TextEncoder(Predictor):
 
     def _finish(self, pooled: Vectors) -> Vectors:
         """(N, E) -> unit-length (N, D)."""
-        if not len(pooled):
-            return np.zeros((0, self.width), np.float32)
         return normalize(np.asarray(pooled @ self._weights.projection, dtype=np.float32))
 
     def _pooled(self, texts: Sequence[Text]) -> Iterator[Vectors]:
