@@ -86,14 +86,16 @@ class EncoderModel(nn.Module):
 
     def finish(self, pooled: Tensor) -> Tensor:
         """Unit-length vectors (N, D) of what was pooled, (N, E)."""
-        return normalize(self.projection(pooled), dim=-1)
+        with _in_float32(pooled):
+            return normalize(self.projection(pooled), dim=-1)
 
     def pool(self, texts: Texts) -> Tensor:
         """The weighted sums of the tokens of each text, (N, E)."""
         batch = texts.batch
-        x = self.tokens.beside(self.tokens(batch), batch)  # (S, T, E)
-        weights = self.weights(x, batch) * batch.mask  # (S, T)
-        of_sentences = torch.einsum("st,ste->se", weights, x)  # (S, E)
+        x = self.tokens.beside(self.tokens(batch), batch).float()  # (S, T, E)
+        with _in_float32(x):
+            weights = self.weights(x, batch) * batch.mask  # (S, T)
+            of_sentences = torch.einsum("st,ste->se", weights, x)  # (S, E)
         return x.new_zeros(texts.num_texts, x.shape[2]).index_add(0, texts.owner, of_sentences)
 
     def weights(self, x: Tensor, batch: TokenBatch) -> Tensor:
@@ -102,6 +104,14 @@ class EncoderModel(nn.Module):
         if batch.output is not None:
             scores = scores + self.prior[batch.output]
         return scores.exp()
+
+
+def _in_float32(values: Tensor) -> torch.autocast:
+    """Arithmetic in float32, also inside of autocast.
+
+    In bfloat16, cosines divided by the temperature are off by more than texts often differ by.
+    """
+    return torch.autocast(values.device.type, enabled=False)
 
 
 def log_weights(num_words: int, at: float) -> Tensor:
@@ -131,7 +141,8 @@ def contrastive_loss(
     total = queries.new_zeros(())
     for part, weight in CUTS:
         q, p = (normalize(each[:, : max(1, D // part)], dim=-1) for each in (queries, passages))
-        scores = (q @ p.T / temperature).masked_fill(left_out, FAR_BELOW)  # (B, B + M)
+        with _in_float32(q):
+            scores = (q @ p.T / temperature).masked_fill(left_out, FAR_BELOW)  # (B, B + M)
         both = cross_entropy(scores, own) + cross_entropy(scores[:, :B].T, own)
         total = total + weight * both / 2
     return total

@@ -68,6 +68,21 @@ def test_reading_in_chunks_gives_the_same_loss_and_gradients(tiny, layers):
             torch.testing.assert_close(by_chunks[name], grad, atol=1e-6, rtol=1e-4, msg=name)
 
 
+@pytest.mark.parametrize("limit", [32_768, 10])
+@pytest.mark.parametrize("layers", ["mix", "token"])
+def test_bfloat16_changes_the_loss_little(tiny_lm, layers, limit):
+    task = make_encoder(tiny_lm, layers, chunk_tokens=limit)
+    batch = [pair(f"river {i}", f"the bank of {i}. Mira sings", "no") for i in range(9)]
+    wanted = task.batch_loss(batch)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        loss = task.batch_loss(batch)
+        vectors = task.vectors([example.query for example in batch])
+    loss.backward()
+    assert loss.item() == pytest.approx(wanted.item(), rel=0.02)
+    assert (loss.dtype, vectors.dtype) == (torch.float32, torch.float32)
+    torch.testing.assert_close(vectors.norm(dim=1), torch.ones(9))
+
+
 def test_a_batch_may_be_a_single_pair_or_have_one_passage_alone(task):
     task.model.train()
     for batch in ([pair("bank", BANK)], [pair(f"{i}", BANK) for i in range(3)]):
