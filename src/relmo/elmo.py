@@ -410,7 +410,7 @@ class Elmo:
         choice: OneLayer = next((c for c in (layers, layer) if c is not None), "mean")
         check_one_layer(choice, self.num_layers)
         check_choice("pooling", pooling, get_args(Pooling))
-        many = _list_texts(texts)
+        many = list_texts(texts)
         parts = [self.sentences([text]) for text in many]
         sentences = [sentence for text in parts for sentence in text]
         stream = self.embed_stream(sentences, layers=choice, batch_sentences=batch_size)
@@ -516,7 +516,7 @@ class Elmo:
         return vectors
 
 
-def _list_texts(texts: str | Sequence[str]) -> list[str]:
+def list_texts(texts: str | Sequence[str]) -> list[str]:
     """The texts as a list of strings; TextError says which is none."""
     if isinstance(texts, str):
         return [texts]

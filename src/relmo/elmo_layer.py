@@ -117,8 +117,8 @@ class ElmoLayer(nn.Module):
     def _token_layer(self, sentences: Sequence[Sequence[str]]) -> Layers:
         """The vectors of words alone, (1, B, T, P)."""
         runtime = self.elmo.runtime
-        lengths = torch.tensor([len(words) for words in sentences])
-        mask = torch.arange(int(lengths.max())) < lengths.unsqueeze(1)  # (B, T)
+        lengths = torch.tensor([len(words) for words in sentences], dtype=torch.long)
+        mask = torch.arange(max(map(len, sentences), default=0)) < lengths.unsqueeze(1)  # (B, T)
         number_of: dict[str, int] = {}
         index = torch.zeros(mask.shape, dtype=torch.long)
         index[mask] = torch.tensor(

@@ -36,7 +36,7 @@ def printable(text: str) -> str:
 
 def readable(name: str) -> str:
     """The name of a score as people write it: `dev_macro_f1` is `dev macro F1`."""
-    return name.replace("_", " ").replace("f1", "F1")
+    return name.replace("_", " ").replace("f1", "F1").replace("mrr", "MRR")
 
 
 FIRST = 1.0

@@ -15,7 +15,7 @@ from relmo.tasks.inputs import InputSettings
 from relmo.tasks.labelled import LabelledTask
 from relmo.tasks.registry import TASKS, find_task
 from tests.support.outside_task import MoodTask
-from tests.support.toy_tasks import TOYS, Rng
+from tests.support.toy_tasks import TOYS, Rng, train_toy
 
 PAGE = (Path(__file__).parents[2] / "docs" / "tasks.md").read_text(encoding="utf-8")
 FILES = [
@@ -32,6 +32,7 @@ FILES = [
     ("ner", "### `ner`", 2, "train.jsonl", 2),
     ("multilabel", "### `multilabel`", 0, "train.jsonl", 3),
     ("multilabel", "### `multilabel`", 1, "train.csv", 3),
+    ("encoder", "### `encoder`", 0, "train.jsonl", 3),
     ("classify", "## Your own data", 0, "reviews.csv", 2),
     ("sst", "## Your own data", 0, "reviews.csv", 2),
 ]
@@ -79,6 +80,20 @@ def test_the_python_that_is_shown_runs(tmp_path, monkeypatch, capsys):
     assert isinstance(found["found"], relmo.Label)
     shown = capsys.readouterr().out.splitlines()
     assert [line.startswith("Label(") for line in shown[1:]] == [True, True, False] * 2
+
+
+def test_texts_are_encoded_as_it_is_shown(tmp_path, monkeypatch, capsys, tiny):
+    monkeypatch.chdir(tmp_path)
+    tiny.save_pretrained("elmo")
+    data = TOYS["encoder"].write_parts(Path("data"))
+    wide = ["model.width=256", "training.steps=2"]
+    train_toy("encoder", data, Path("runs/search"), "elmo", *wide)
+    found = {}
+    capsys.readouterr()
+    exec(block("### `encoder`", 2), found)
+    assert found["vectors"].shape == (2, 256)
+    assert (found["query"].shape, found["short"].shape) == ((256,), (64,))
+    assert len(capsys.readouterr().out.strip("[]\n").split()) == 2
 
 
 @pytest.mark.parametrize("kind", ["Entity", "TaggedToken", "Label", "Answer", "Frame", "Cluster"])

@@ -144,6 +144,7 @@ def _file(path: Path, read: Callable[[Path], Any]) -> Callable[[bytes], Any]:
 
 def _task_files(folder: Path) -> list[Target]:
     from relmo.tasks.coref.data import read_documents
+    from relmo.tasks.encoder.task import EncoderTask
     from relmo.tasks.multilabel.data import read_table as read_multilabel
     from relmo.tasks.ner.data import read_columns, read_conllu
     from relmo.tasks.snli.data import read_sick, read_snli
@@ -153,6 +154,7 @@ def _task_files(folder: Path) -> list[Target]:
 
     readers: dict[str, tuple[str, Callable[[Path], Any]]] = {
         "coref": ("coref", lambda path: list(read_documents(path))),
+        "encoder": ("encoder", lambda path: EncoderTask.read(path, "train")),
         "multilabel": ("multilabel", read_multilabel),
         "ner": ("ner", read_columns),
         "pos": ("pos", read_conllu),

@@ -36,6 +36,8 @@ class Toy:
     """Changes of the recipe, "section.key=value" each."""
     num_train: int = 40
     """Training examples, for a few steps."""
+    places: Sequence[str] = ("nowhere", "input", "output", "both")
+    """Where ELMo may join its model; "nowhere" is a model without ELMo."""
 
     def write_parts(self, folder: Path, train: int | None = None, others: int = 12) -> Path:
         """The three files of a folder of data; no two parts are drawn alike."""
@@ -140,6 +142,20 @@ def write_pairs(path: Path, number: int, rng: Rng) -> None:
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
+def write_passages(path: Path, number: int, rng: Rng) -> None:
+    """Passages of made-up words, each with a query of some of them; some with a wrong answer."""
+    words = [a + b for a in ("ba", "du", "ki", "lo", "me") for b in ("ra", "sin", "tof", "ven")]
+    rows = []
+    for row in range(number):
+        passage = rng.sample(words, 5)
+        query = [*rng.choices(FILLERS, k=rng.randint(0, 2)), *rng.sample(passage, 3)]
+        found = {"query": " ".join(query), "positive": f"{' '.join(passage)} ."}
+        if row % 4 == 0:
+            found["negative"] = " ".join(rng.sample(words, 4))
+        rows.append({**found, "kind": "even" if row % 2 else "odd"})
+    path.write_text("\n".join(map(json.dumps, rows)) + "\n", encoding="utf-8")
+
+
 def write_questions(path: Path, number: int, rng: Rng) -> None:
     """SQuAD's JSON: a text says who lives where, its question asks for the one or the other."""
     articles = []
@@ -171,6 +187,9 @@ ROLES = [
     *SMALL, "model.cell_width=12", "model.num_layers=2", "model.mark_width=4",
     "model.finder_width=8",
 ]  # fmt: skip
+ENCODER = [
+    "batch.size=8", "input.output_embeddings=false", "input.random_width=16", "model.width=16",
+]  # fmt: skip
 CLUSTERS = [
     "input.letters=0", "model.cell_width=8", "model.hidden_width=12", "model.feature_width=4",
     "model.max_width=3", "optimizer.learning_rate=0.01",
@@ -179,6 +198,7 @@ CLUSTERS = [
 TOYS: dict[str, Toy] = {
     "classify": Toy(".csv", write_reviews, CLASSIFIER),
     "coref": Toy(".conll", write_documents, CLUSTERS, num_train=8),
+    "encoder": Toy(".jsonl", write_passages, ENCODER, places=("input",)),
     "multilabel": Toy(".jsonl", write_mentions, CLASSIFIER),
     "ner": Toy(".txt", write_entities, TAGGER),
     "pos": Toy(".conllu", write_parts_of_speech, TAGGER),

@@ -97,6 +97,65 @@ def test_strings_are_taken_too(elmo):
     assert mask.sum().item() == 4
 
 
+# ── words without their sentence ────────────────────────────────────────────────────────────
+
+
+ODD = [["שלום", "👩‍🚀", "x" * 400, "e\u0301", "\ud800", "bank"], [], ["bank"]]
+
+
+def test_the_token_layer_is_one_of_the_equal_halves_of_layer_0(elmo):
+    layers = ElmoLayer(elmo, layers="token").read(SENTENCES + ODD)
+    assert layers.values.shape == (1, 6, 6, 8)
+    for row, wanted in enumerate(elmo.embed(SENTENCES + ODD)):
+        found = layers.values[0, row, : wanted.shape[1]].numpy()
+        for half in (wanted[0, :, :8], wanted[0, :, 8:]):
+            assert found == pytest.approx(half, abs=1e-6)
+
+
+def test_the_token_layer_is_scaled_and_masked(elmo):
+    layer = ElmoLayer(elmo, layers="token", mixes=2).eval()
+    assert layer.width == 8
+    with torch.no_grad():
+        layer.mixes[1].gamma.fill_(0.5)
+    (whole, half), mask = layer(SENTENCES)
+    assert mask.tolist() == [[True] * 5, [True] + [False] * 4, [False] * 5]
+    assert not whole[~mask].any()
+    torch.testing.assert_close(half, whole / 2)
+    torch.testing.assert_close(whole[0, 3], layer([["river", "the"]])[0][0][0, 1])
+
+
+@pytest.mark.parametrize("finetune", [False, True])
+@pytest.mark.parametrize(
+    ("sentences", "shape"), [([], (0, 0)), ([[]], (1, 0)), ([[], ["Bank"]], (2, 1))]
+)
+def test_the_token_layer_of_no_words(elmo, finetune, sentences, shape):
+    (mixed,), mask = ElmoLayer(elmo, layers="token", finetune=finetune)(sentences)
+    assert (mixed.shape, mask.shape) == ((*shape, 8), shape)
+
+
+def test_finetuning_the_token_layer_trains_the_characters_alone(elmo):
+    before = elmo.embed(SENTENCES)[0]
+    layer = ElmoLayer(elmo, layers="token", finetune=True, dropout=0.0)
+    (mixed,), _ = layer(SENTENCES)
+    torch.testing.assert_close(mixed[0], torch.from_numpy(before[0, :, :8]), atol=1e-6, rtol=0)
+    mixed.square().sum().backward()
+    trained = {name for name, p in elmo.bilm.named_parameters() if p.grad is not None}
+    assert trained
+    assert trained < {name for name, _ in elmo.bilm.named_parameters()}
+    assert not any("lstm" in name for name in trained)
+    torch.optim.SGD(layer.parameters(), lr=0.1).step()
+    (after,), _ = layer.eval().requires_grad_(False)(SENTENCES)
+    wanted = layer.mixes[0].gamma * torch.from_numpy(elmo.embed(SENTENCES)[0][0, :, :8])
+    torch.testing.assert_close(after[0], wanted, atol=1e-6, rtol=0)
+    assert (after[0] - mixed[0]).abs().max() > 1e-4
+
+
+@pytest.mark.parametrize("options", [{"layers": "none"}, {"layers": "token", "layer_norm": True}])
+def test_what_cannot_be_read_of_the_layers_is_refused(elmo, options):
+    with pytest.raises(ConfigError, match="layers must be mix, or top or token without layer_norm"):
+        ElmoLayer(elmo, **options)
+
+
 def test_layer_norm_can_be_asked_for(elmo):
     mixed, mask = ElmoLayer(elmo, layer_norm=True, dropout=0.0)(SENTENCES)
     assert mixed[0][mask].std().item() == pytest.approx(1.0, abs=0.5)

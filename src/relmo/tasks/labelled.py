@@ -26,7 +26,7 @@ from relmo.errors import ConfigError
 from relmo.progress import working
 from relmo.tasks.calibration import Judged, best_temperature, calibration_error
 from relmo.tasks.data_files import ANY, PARTS, Part, Suffixes, find_parts, need_part, stem_of
-from relmo.tasks.inputs import Inputs, TokenInput, Words, keep_saved_names
+from relmo.tasks.inputs import Inputs, InputSettings, TokenInput, Words, keep_saved_names
 from relmo.tasks.mistakes import TaskError
 from relmo.tasks.tables import NO_COLUMNS, Columns, choose_columns
 
@@ -194,6 +194,10 @@ class LabelledTask(ABC, Generic[Example, Prediction, ModelSettings]):
     @classmethod
     def check_training(cls, train: Sequence[Example]) -> None:
         """Raise TextError if nothing can be learned from these examples; by default never."""
+
+    @classmethod
+    def check_input(cls, settings: InputSettings, has_elmo: bool) -> None:
+        """Raise ConfigError if the task's model cannot read this input; by default it can."""
 
     @classmethod
     @abstractmethod
@@ -408,8 +412,8 @@ class LabelledTask(ABC, Generic[Example, Prediction, ModelSettings]):
         return {"calibration_error": calibration_error(self._judge(examples)(self.temperature))}
 
     def calibration(self) -> dict[str, float]:
-        """What `calibrate` found, to be kept with the weights."""
-        return {"temperature": self.temperature}
+        """What `calibrate` found, to be kept with the weights; {} for results without scores."""
+        return {"temperature": self.temperature} if self.has_scores else {}
 
     def use_calibration(self, found: Mapping[str, float]) -> None:
         """Take over what `calibration` returned."""

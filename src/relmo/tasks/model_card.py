@@ -20,9 +20,10 @@ PIPELINES = {
     **dict.fromkeys(("ner", "pos", "srl"), "token-classification"),
     **dict.fromkeys(("classify", "multilabel", "snli", "sst"), "text-classification"),
     "squad": "question-answering",
+    "encoder": "sentence-similarity",
 }
 """Task -> what the Hugging Face hub calls it, where it has a name."""
-PERCENTAGES = ("accuracy", "f1", "precision", "recall", "perfect", "exact_match")
+PERCENTAGES = ("accuracy", "f1", "precision", "recall", "perfect", "exact_match", "mrr")
 """How the names of scores in percent end."""
 ROUNDED = {
     "int8": "matrices in 8 bits with a scale per row",
@@ -108,11 +109,16 @@ def _code(about: About, example: object) -> str:
 
 
 def _shown(result: object) -> list[str]:
-    """A result as Python shows it, scores to two digits, each item of a list on its line."""
+    """A result as Python shows it, scores to two digits, each item of a list on its line.
+
+    Of a vector it is the first numbers.
+    """
     lines = [repr(result)]
     if isinstance(result, list) and result:
         lines = [f" {each!r}," for each in result]
         lines[0], lines[-1] = f"[{lines[0][1:]}", f"{lines[-1][:-1]}]"
+        if isinstance(result[0], float):
+            lines = [f"{''.join(lines[:3])} …]"]
     return [re.sub(r"\d\.\d{3,}(e-\d+)?", lambda n: f"{float(n[0]):.2f}", line) for line in lines]
 
 

@@ -81,7 +81,7 @@ class Predictor:
     def __repr__(self) -> str:
         """`Predictor('relmo-en-ner', text -> entities)`."""
         reads = ", ".join(self.task.text_names)
-        return f"Predictor({self.name!r}, {reads} -> {self.task.result_name})"
+        return f"{type(self).__name__}({self.name!r}, {reads} -> {self.task.result_name})"
 
     def _texts(self, given: Any, number: int | None = None) -> tuple[str, ...]:  # noqa: ANN401
         """The texts of one input, checked; its number is that in a list or stream."""

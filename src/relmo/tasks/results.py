@@ -108,12 +108,15 @@ Span = tuple[str, int, int]
 
 
 def to_json(result: object) -> Any:  # noqa: ANN401 - whatever JSON can hold
-    """A result, or a list of them, as JSON: dataclasses become objects."""
+    """A result, or a list of them, as JSON: dataclasses become objects.
+
+    Bare numbers have the seven digits that float32 has.
+    """
     if isinstance(result, list | tuple):
         return [to_json(each) for each in result]
     if is_dataclass(result) and not isinstance(result, type):
         return _rounded(asdict(result))
-    return result
+    return float(f"{result:.7g}") if isinstance(result, float) else result
 
 
 def _rounded(value: Any) -> Any:  # noqa: ANN401
@@ -132,8 +135,8 @@ def render(result: Any, text: str) -> str:  # noqa: ANN401 - of any type
     """The results of a text as a person reads them; `text` is the one their offsets are of.
 
     `[PER Ada Lovelace] lived in [LOC London].`, `Ada/PROPN lived/VERB`, a line per frame,
-    `[1 Ada] said [1 she] left`, the answer itself, or label and score before the text; nothing
-    where there is no answer.
+    `[1 Ada] said [1 she] left`, the answer itself, label and score before the text, or the numbers
+    of a vector; nothing where there is no answer.
     """
     match result:
         case [Frame(), *_]:
@@ -152,6 +155,8 @@ def render(result: Any, text: str) -> str:  # noqa: ANN401 - of any type
             return f"{label}\t{score:.2f}\t{text}"
         case Answer(found):
             return found
+        case [float(), *_]:
+            return " ".join(f"{number:.6g}" for number in result)
         case []:
             return text
         case None:

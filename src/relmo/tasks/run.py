@@ -295,7 +295,9 @@ def _train_task(
     report: Callable[[dict[str, Any]], None],
 ) -> dict[str, float]:
     """Train in an opened run; see `train_task`."""
-    task_type, all_examples = find_task(name), read_parts(name, data)
+    task_type = find_task(name)
+    task_type.check_input(recipe.input, elmo is not None)
+    all_examples = read_parts(name, data)
     drawn = draw(all_examples["train"], recipe.batch.share, recipe.training.seed)
     task_type.check_training(drawn)
     examples = {**all_examples, "train": drawn}

@@ -266,7 +266,7 @@ def test_elmo_s_dropout_can_be_replaced():
     ("settings", "what"),
     [
         ({"place": "middle"}, "place must be one of input, output, both, got 'middle'"),
-        ({"layers": "all"}, "layers must be one of mix, top, got 'all'"),
+        ({"layers": "all"}, "layers must be one of mix, top, token, got 'all'"),
         ({"dropout": 1.0}, "^dropout must be a number ≥ 0 and < 1, got 1.0"),
         ({"elmo_dropout": -0.1}, "elmo_dropout must be a number ≥ 0 and < 1, got -0.1"),
         ({"l2": -1.0}, "l2 must be a number ≥ 0, got -1.0"),

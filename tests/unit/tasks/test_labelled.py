@@ -103,6 +103,44 @@ def test_examples_of_like_length_stand_together():
     assert lengths != sorted(lengths)
 
 
+class Kinds(Lengths):
+    """Words are of the kind of their first letter."""
+
+    def kind(self, example):
+        return example[0]
+
+
+@pytest.mark.parametrize("batches", [{"size": 2}, {"size": 3, "sorted_together": 1}, {"size": 99}])
+def test_batches_are_of_one_kind(batches):
+    task = Kinds(WORDS, **batches)
+    sizes = Counter(word[0] for word in WORDS).values()  # 3 or 4 of each letter
+    assert task.steps_per_epoch == sum(-(-size // batches["size"]) for size in sizes)
+    for number in (0, 3):
+        found = epoch(task, number)
+        assert all(len({word[0] for word in batch}) == 1 for batch in found)
+        assert Counter(word for batch in found for word in batch) == Counter(WORDS)
+        assert max(map(len, found)) <= batches["size"]
+    assert epoch(task, 0) != epoch(task, 1)
+    kinds = [batch[0][0] for batch in epoch(task, 0)]
+    assert kinds != sorted(kinds)
+
+
+def test_examples_read_together_are_of_the_kind_of_the_first():
+    class Together(Kinds):
+        def read_together(self, example):
+            return example[-1]
+
+    task = Together(WORDS, size=2)
+    kinds = Counter(group[0] for group in {word[-1]: word for word in WORDS[::-1]}.values())
+    assert task.steps_per_epoch == sum(-(-count // 2) for count in kinds.values())
+    assert Counter(word for batch in epoch(task, 0) for word in batch) == Counter(WORDS)
+
+
+def test_without_kinds_an_epoch_is_one_list():
+    assert Lengths(WORDS, size=8).steps_per_epoch == -(-len(WORDS) // 8)
+    assert Kinds([], size=8).steps_per_epoch == 1
+
+
 def test_only_training_leaves_long_examples_out():
     task = Lengths(WORDS, WORDS, max_length=9, size=8)
     assert {len(w) for w in task.train} == {len(w) for w in WORDS if len(w) <= 9}

@@ -39,6 +39,7 @@ def mention(start, end):
         (Answer("Mira", 11, 15, 0.4), "Mira"),
         (Label("good", 0.912), f"good\t0.91\t{TEXT}"),
         ([Label("good", 0.9), Label("long", 0.6)], f"good 0.90, long 0.60\t{TEXT}"),
+        ([0.25, -1 / 3, 1e-9], "0.25 -0.333333 1e-09"),
         (None, ""),
         ([], TEXT),
         ("fine", "fine"),
@@ -52,6 +53,11 @@ def test_spans_side_by_side_and_inside_each_other_are_bracketed():
     assert bracketed("ab", [("X", 0, 1), ("Y", 1, 2)]) == "[X a][Y b]"
     assert bracketed("ab", [("X", 0, 2), ("Y", 0, 2)]).count("]]") == 1
     assert bracketed("", []) == ""
+
+
+def test_bare_numbers_have_the_digits_of_float32():
+    assert to_json([1 / 3, -1e-9 / 3, 0.0]) == [0.3333333, -3.333333e-10, 0.0]
+    assert to_json((12345678.9, 7, True)) == [12345680.0, 7, True]
 
 
 def test_a_result_is_json():

@@ -73,7 +73,7 @@ def read_pairs(path: str | Path, columns: Columns) -> list[TextPair]:
         texts = [read(text) for text in (row.text(query), row.text(positive))]
         if not all(texts):
             raise row.error(f"{query!r} or {positive!r} contains no words; delete the row")
-        negatives = tuple(read(text) for text in _negatives(row))
+        negatives = tuple(filter(None, map(read, _negatives(row))))
         kind = "" if row.is_empty(KIND) else row.text(KIND)
         found.append(TextPair(texts[0], texts[1], negatives, kind))
     return not_empty(path, found, "pairs of texts; expected one")

@@ -14,10 +14,12 @@ texts of the batch, also if they are cut to half or a quarter of their width (Ku
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, normalize
@@ -30,6 +32,8 @@ EULER = 0.5772
 CUTS = ((1, 0.6), (2, 0.2), (4, 0.2))
 """Parts of the width at which vectors are compared, and what these losses weigh."""
 FAR_BELOW = -1e4
+SEARCHED = 512
+"""Queries whose cosines with all passages are in memory at a time."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,14 +86,16 @@ class EncoderModel(nn.Module):
 
     def finish(self, pooled: Tensor) -> Tensor:
         """Unit-length vectors (N, D) of what was pooled, (N, E)."""
-        return normalize(self.projection(pooled), dim=-1)
+        with _in_float32(pooled):
+            return normalize(self.projection(pooled), dim=-1)
 
     def pool(self, texts: Texts) -> Tensor:
         """The weighted sums of the tokens of each text, (N, E)."""
         batch = texts.batch
-        x = self.tokens.beside(self.tokens(batch), batch)  # (S, T, E)
-        weights = self.weights(x, batch) * batch.mask  # (S, T)
-        of_sentences = torch.einsum("st,ste->se", weights, x)  # (S, E)
+        x = self.tokens.beside(self.tokens(batch), batch).float()  # (S, T, E)
+        with _in_float32(x):
+            weights = self.weights(x, batch) * batch.mask  # (S, T)
+            of_sentences = torch.einsum("st,ste->se", weights, x)  # (S, E)
         return x.new_zeros(texts.num_texts, x.shape[2]).index_add(0, texts.owner, of_sentences)
 
     def weights(self, x: Tensor, batch: TokenBatch) -> Tensor:
@@ -98,6 +104,14 @@ class EncoderModel(nn.Module):
         if batch.output is not None:
             scores = scores + self.prior[batch.output]
         return scores.exp()
+
+
+def _in_float32(values: Tensor) -> torch.autocast:
+    """Arithmetic in float32, also inside of autocast.
+
+    In bfloat16, cosines divided by the temperature are off by more than texts often differ by.
+    """
+    return torch.autocast(values.device.type, enabled=False)
 
 
 def log_weights(num_words: int, at: float) -> Tensor:
@@ -127,20 +141,43 @@ def contrastive_loss(
     total = queries.new_zeros(())
     for part, weight in CUTS:
         q, p = (normalize(each[:, : max(1, D // part)], dim=-1) for each in (queries, passages))
-        scores = (q @ p.T / temperature).masked_fill(left_out, FAR_BELOW)  # (B, B + M)
+        with _in_float32(q):
+            scores = (q @ p.T / temperature).masked_fill(left_out, FAR_BELOW)  # (B, B + M)
         both = cross_entropy(scores, own) + cross_entropy(scores[:, :B].T, own)
         total = total + weight * both / 2
     return total
 
 
-def mean_reciprocal_rank(
-    queries: Tensor, passages: Tensor, right: Sequence[int], depth: int = 10
-) -> float:
-    """Of the right passage among the first, by cosine: (B, D), (P, D), B numbers of passages."""
-    total = 0.0
-    for first in range(0, len(queries), 512):
-        scores = queries[first : first + 512] @ passages.T  # (b, P)
-        wanted = torch.tensor(right[first : first + 512], device=scores.device)
-        rank = (scores > scores.gather(1, wanted[:, None])).sum(1) + 1  # (b,)
-        total += (1 / rank.double()).masked_fill(rank > depth, 0).sum().item()
-    return total / max(1, len(queries))
+def mean_reciprocal_rank(ranks: Tensor, depth: int = 10) -> float:
+    """The mean of 1 / rank, (B,); what is below the first `depth` counts nothing."""
+    return (1 / ranks.double()).masked_fill(ranks > depth, 0).sum().item() / max(1, len(ranks))
+
+
+def search(
+    queries: Tensor, passages: Tensor, right: Sequence[Collection[int]]
+) -> tuple[Tensor, Tensor]:
+    """What each query finds by cosine.
+
+    Passages that score the same share their ranks, so that equal vectors for all find nothing.
+
+    Args:
+        queries: (B, D) unit-length vectors.
+        passages: (P, D) likewise.
+        right: of each query, the numbers of the passages that suit it.
+
+    Returns:
+        The rank of the best of the right passages, (B,), a multiple of a half; and the number of
+        the best of the others, (B,), or of any passage if there are no others.
+    """
+    ranks, others = [], []
+    for first in range(0, len(queries), SEARCHED):
+        scores = queries[first : first + SEARCHED] @ passages.T  # (b, P)
+        wanted = [sorted(numbers) for numbers in right[first : first + SEARCHED]]
+        rows = np.repeat(np.arange(len(wanted)), list(map(len, wanted)))
+        is_right = torch.zeros_like(scores, dtype=torch.bool)  # (b, P)
+        is_right[torch.from_numpy(rows), torch.tensor(list(chain.from_iterable(wanted)))] = True
+        best = scores.masked_fill(~is_right, -math.inf).amax(1, keepdim=True)  # (b, 1)
+        rest = scores.masked_fill(is_right, -math.inf)
+        ranks.append(1 + (rest > best).sum(1) + (rest == best).sum(1) / 2)
+        others.append(rest.argmax(1))
+    return torch.cat(ranks), torch.cat(others)

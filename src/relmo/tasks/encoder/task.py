@@ -12,10 +12,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from relmo.errors import TextError
+from relmo.errors import ConfigError, TextError
 from relmo.kernels.device import to_device
 from relmo.tasks.data_files import Part
 from relmo.tasks.encoder.data import Text, TextPair, read_pairs, read_text
@@ -25,9 +26,11 @@ from relmo.tasks.encoder.model import (
     Texts,
     contrastive_loss,
     mean_reciprocal_rank,
+    search,
 )
-from relmo.tasks.inputs import TokenInput, Words
+from relmo.tasks.inputs import InputSettings, TokenInput, Words
 from relmo.tasks.labelled import LabelledTask, batches_by_length
+from relmo.tasks.mistakes import TaskError
 from relmo.tasks.tables import FORMATS, NO_COLUMNS, Columns
 
 QUERY_NAMES = ("query", "question", "anchor", "text", "sentence1", "text1", "title")
@@ -78,6 +81,19 @@ class EncoderTask(LabelledTask[TextPair, Vectors, EncoderSettings]):
             raise TextError(f"all {len(train):,} pairs have the same passage; expected others, too")
 
     @classmethod
+    def check_input(cls, settings: InputSettings, has_elmo: bool) -> None:
+        """Raise ConfigError for what `TextEncoder` does not read."""
+        if not has_elmo:
+            raise ConfigError("an encoder needs an ELMo model: give one by its name or folder")
+        if settings.place != "input":
+            raise ConfigError(f"an encoder reads ELMo at its input, got place {settings.place!r}")
+        if settings.letters:
+            raise ConfigError(
+                f"an encoder has no character CNN of its own, got letters {settings.letters}; "
+                f"set input.letters=0"
+            )
+
+    @classmethod
     def split_by(cls, example: TextPair) -> tuple[str, Any]:
         """Its kind; pairs with the same passage stay together."""
         return example.kind, example.positive
@@ -104,15 +120,19 @@ class EncoderTask(LabelledTask[TextPair, Vectors, EncoderSettings]):
 
     def set_up(self, facts: dict[str, Any], tokens: TokenInput) -> None:
         """Build the model."""
+        self.check_input(tokens.settings, tokens.elmo is not None)
         self.net = EncoderModel(self.settings, tokens)
 
     def targets(self, examples: Sequence[TextPair]) -> tuple[Tensor, ...]:
-        """(B, B + M) which of the passages, those that answer none at the end, suit a query."""
-        passages = _passages(examples)
-        number_of = {text: number for number, text in enumerate(dict.fromkeys(passages))}
-        numbers = np.array([number_of[text] for text in passages])  # (B + M,)
-        own = numbers[: len(examples), None]  # (B, 1)
-        return (to_device(own == numbers, self.device),)
+        """(B, B + M) which of the passages, those that answer none at the end, suit a query.
+
+        A passage suits all queries that are equal to its own.
+        """
+        queries, own = _numbered([example.query for example in examples])  # U, (B,)
+        passages, numbers = _numbered(_passages(examples))  # V, (B + M,)
+        suits = np.zeros((queries, passages), bool)  # (U, V)
+        suits[own, numbers[: len(examples)]] = True
+        return (to_device(suits[own][:, numbers], self.device),)
 
     def batch_loss(self, examples: Sequence[TextPair]) -> Tensor:
         """The contrastive loss of a batch, plus the penalty of the mix."""
@@ -171,22 +191,37 @@ class EncoderTask(LabelledTask[TextPair, Vectors, EncoderSettings]):
     def scores(
         self, examples: Sequence[TextPair], predictions: Sequence[Vectors]
     ) -> dict[str, float]:
-        """Mean reciprocal rank of the right passage among all of the part, and how many are first.
+        """Mean reciprocal rank of a right passage among all of the part, and how many are first.
 
         Both in percent; a passage below rank 10 counts nothing.
         """
-        numbers: dict[Text, int] = {}
-        kept: list[Tensor] = []
-        for example, (_, passage) in zip(examples, predictions, strict=True):
-            if example.positive not in numbers:
-                numbers[example.positive] = len(kept)
-                kept.append(passage)
-        queries, passages = torch.stack([q for q, _ in predictions]), torch.stack(kept)
-        right = [numbers[example.positive] for example in examples]
+        ranks, _, _ = _search(examples, predictions)
         return {
-            "mrr": 100 * mean_reciprocal_rank(queries, passages, right, DEPTH),
-            "accuracy": 100 * mean_reciprocal_rank(queries, passages, right, 1),
+            "mrr": 100 * mean_reciprocal_rank(ranks, DEPTH),
+            "accuracy": 100 * mean_reciprocal_rank(ranks, 1),
         }
+
+    # ── errors ──────────────────────────────────────────────────────────────────────────────────
+
+    def errors(self, examples: Sequence[TextPair]) -> list[TaskError]:
+        """The queries that find another passage first, or one as near as their own."""
+        found = self.predict(examples, what=f"{self.noun} compared")
+        if not found:
+            return []
+        ranks, others, first_of = _search(examples, found)
+        return [
+            TaskError(
+                example=number,
+                gold=_shown(example.positive),
+                predicted=_shown(examples[first_of[other]].positive),
+                score=float(found[number - 1][0] @ found[first_of[other]][1]),
+                text=_shown(example.query),
+            )
+            for number, (example, rank, other) in enumerate(
+                zip(examples, ranks.tolist(), others.tolist(), strict=True), 1
+            )
+            if rank > 1
+        ]
 
 
 def _chunks(lengths: Sequence[int], limit: int) -> Iterator[list[int]]:
@@ -200,6 +235,35 @@ def _chunks(lengths: Sequence[int], limit: int) -> Iterator[list[int]]:
         words += length
     if part:
         yield part
+
+
+def _search(
+    examples: Sequence[TextPair], predictions: Sequence[Vectors]
+) -> tuple[Tensor, Tensor, list[int]]:
+    """What `search` returns for the pairs of a part, and where each passage stands first in it."""
+    first_of: dict[Text, int] = {}
+    right: dict[Text, set[int]] = {}
+    for number, example in enumerate(examples):
+        first_of.setdefault(example.positive, number)
+    number_of = {text: number for number, text in enumerate(first_of)}
+    for example in examples:
+        right.setdefault(example.query, set()).add(number_of[example.positive])
+    firsts = list(first_of.values())
+    queries = torch.stack([query for query, _ in predictions])  # (B, D)
+    passages = torch.stack([predictions[first][1] for first in firsts])  # (P, D)
+    ranks, others = search(queries, passages, [right[example.query] for example in examples])
+    return ranks, others, firsts
+
+
+def _numbered(texts: Sequence[Text]) -> tuple[int, NDArray[np.int64]]:
+    """How many different texts there are, and the number of each."""
+    number_of: dict[Text, int] = {}
+    numbers = [number_of.setdefault(text, len(number_of)) for text in texts]
+    return len(number_of), np.array(numbers, np.int64)
+
+
+def _shown(text: Text) -> str:
+    return " ".join(chain.from_iterable(text))
 
 
 def _passages(examples: Sequence[TextPair]) -> list[Text]:

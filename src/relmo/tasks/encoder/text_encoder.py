@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from relmo.elmo import Elmo
+from relmo.elmo import Elmo, list_texts
 from relmo.errors import ConfigError
 from relmo.nn.scalar_mix import ScalarMix
 from relmo.progress import progress
@@ -79,10 +79,10 @@ class TextEncoder(Predictor):
             show_progress_bar: on standard error.
         """
         is_one = isinstance(texts, str)
-        items = [texts] if isinstance(texts, str) else list(texts)
+        items = list_texts(texts)
         wide = self.width if width is None else width
-        if not 1 <= wide <= self.width:
-            raise ConfigError(f"width must be an integer from 1 to {self.width}, got {width}")
+        if type(wide) is not int or not 1 <= wide <= self.width:
+            raise ConfigError(f"width must be an integer from 1 to {self.width}, got {width!r}")
         stream = self._stream(items)
         shown = progress(stream, len(items), "texts", show_progress_bar)
         found = np.array(list(shown), np.float32).reshape(len(items), self.width)
@@ -92,7 +92,8 @@ class TextEncoder(Predictor):
     def encode_read(self, texts: Sequence[Text]) -> Vectors:
         """The same of texts that are already sentences of words: (N, D)."""
         found = list(self._pooled(texts))  # each (E,)
-        return self._finish(np.array(found, np.float32).reshape(len(texts), -1))
+        width = self.task.net.pooled_width
+        return self._finish(np.array(found, np.float32).reshape(len(texts), width))
 
     def _stream(self, texts: Sequence[str]) -> Iterator[Vectors]:
         read = map(read_text, texts)
@@ -101,8 +102,6 @@ class TextEncoder(Predictor):
 
     def _finish(self, pooled: Vectors) -> Vectors:
         """(N, E) -> unit-length (N, D)."""
-        if not len(pooled):
-            return np.zeros((0, self.width), np.float32)
         return normalize(np.asarray(pooled @ self._weights.projection, dtype=np.float32))
 
     def _pooled(self, texts: Sequence[Text]) -> Iterator[Vectors]:
@@ -164,11 +163,7 @@ class TextEncoder(Predictor):
     @cached_property
     def _weights(self) -> _Weights:
         net, layer = self.task.net, self.task.inputs.elmo
-        if net.tokens.letters is not None or layer is None or net.tokens.places != ("input",):
-            raise ConfigError(
-                f"{self.name} cannot encode: an encoder needs ELMo at its input, and no letters of "
-                f"its own"
-            )
+        assert layer is not None
         mix = cast("ScalarMix", layer.mixes[0])
         shares = torch.zeros(layer.elmo.num_layers)
         shares[-len(mix.s) :] = (mix.gamma * mix.weights()).detach().float().cpu()
