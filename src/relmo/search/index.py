@@ -20,12 +20,13 @@ import numpy as np
 from relmo.elmo import Elmo
 from relmo.errors import ConfigError
 from relmo.search import trained
+from relmo.search.closer import CloserReader
 from relmo.search.copies import MAX_LOOKED, distinct_hits
 from relmo.search.documents import Document, Passage, split_passages
 from relmo.search.encoder import SAMPLE_PASSAGES, sample_passages
 from relmo.search.explain import Explanation, explain_hits
 from relmo.search.filters import Conditions, Where, conditions
-from relmo.search.lexical import make_analyzer, ranked
+from relmo.search.lexical import Closer, Fusion, make_analyzer, ranked
 from relmo.search.models import AnyEncoder, Model, fit_encoder, model_of, open_model, read_encoder
 from relmo.search.settings import IndexSettings
 from relmo.search.spelling import Corrected, Speller
@@ -313,7 +314,10 @@ class SemanticIndex:
         limited = nullcontext() if max_seconds is None else self.store.deadline(max_seconds)
         with limited, self.store.one_state():
             asked = conditions(where)
-            return self._search(vector, terms, k, asked, by_document, copies, max_characters)
+            closer = self._reader.of(query) if ranking == "hybrid" and self._reader else None
+            return self._search(
+                vector, terms, closer, k, asked, by_document, copies, max_characters
+            )
 
     def explain(
         self, query: str, hits: Sequence[Hit], *, correct: bool = True
@@ -339,6 +343,18 @@ class SemanticIndex:
         with limited, self.store.one_state():
             return self._speller.correct(query)
 
+    @property
+    def _fusion(self) -> Fusion:
+        return trained.FUSION if isinstance(self.encoder, trained.TrainedEncoder) else Fusion()
+
+    @cached_property
+    def _reader(self) -> CloserReader | None:
+        """Compares word by word, where the model has vectors of words alone."""
+        encoder = self.encoder
+        if not isinstance(encoder, trained.TrainedEncoder) or not encoder.model.reads_words_alone:
+            return None
+        return CloserReader(encoder.model, self.store, self.analyze, self.settings.language)
+
     @cached_property
     def _speller(self) -> Speller:
         lexicon = self.encoder.elmo.lexicon
@@ -348,6 +364,7 @@ class SemanticIndex:
         self,
         vector: Vectors | None,
         terms: Terms,
+        closer: Closer | None,
         k: int,
         where: Conditions,
         by_document: bool,
@@ -359,7 +376,7 @@ class SemanticIndex:
             documents = self.store.counts().documents
             k = min(k, max(1, documents))
         while True:
-            scored = ranked(self.store, vector, terms, count, where)
+            scored = ranked(self.store, vector, terms, count, where, closer, self._fusion)
             kept = self.store.best_of_documents(scored) if by_document else scored
             is_all = len(scored) < count or (by_document and len(kept) >= documents)
             if len(kept) >= k or is_all:

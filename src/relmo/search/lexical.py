@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from threading import Lock
@@ -57,15 +57,19 @@ _WORD = re.compile(r"\w+")
 @lru_cache(maxsize=8)
 def make_analyzer(language: str) -> Callable[[str], list[str]]:
     """The function from a text to its terms in order; language is one of Snowball's, or "none"."""
-    stop_words = frozenset(STOP_WORDS.get(language, "").split())
-    stem = make_stemmer(language)
+    common, stem = stop_words(language), make_stemmer(language)
 
     def analyze(text: str) -> list[str]:
         folded = to_nfkc(text).lower()
-        words = [w[:MAX_TERM_LENGTH] for w in _WORD.findall(folded) if w not in stop_words]
+        words = [w[:MAX_TERM_LENGTH] for w in _WORD.findall(folded) if w not in common]
         return stem(words)
 
     return analyze
+
+
+def stop_words(language: str) -> frozenset[str]:
+    """Words of a language, in lower case, that are too common to be terms."""
+    return frozenset(STOP_WORDS.get(language, "").split())
 
 
 def make_stemmer(language: str, cached: int = 10_000) -> Callable[[list[str]], list[str]]:
@@ -132,19 +136,27 @@ CANDIDATES = 200
 """Passages that BM25 and vectors each contribute."""
 RIVALS = 5
 """Passages after the best whose scores show how far it stands out."""
+READ_CLOSELY = 50
+"""Passages that are read word by word, where the index's model can do that."""
 MIN_EVENNESS = 0.1
 """So that passages without the query's words are still ordered by their vectors."""
 
 
+Closer = Callable[[Sequence[str]], Vectors]
+"""Texts -> for each the share of the query's words that have a near word in it, (n,)."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Fusion(Settings):
-    """How BM25 scores and vectors are combined."""
+    """How BM25 scores and vectors are combined; by default, with the vectors of an ELMo."""
 
     first: Count = 5
     feedback: NonNegative = 2.0
     trust: NonNegative = 2.0
     share: NonNegative = 1.5
     sharpness: NonNegative = 3.0
+    closeness: NonNegative = 0.5
+    """Weight of the share of the query's words that a passage has a near word for."""
 
     def refine(self, query: Vectors, bm25: Vectors, vectors: Vectors) -> Vectors:
         """Move the query (D,) towards the vectors (n, D) that have the highest BM25 (n,).
@@ -175,24 +187,33 @@ def ranked(
     terms: Terms,
     count: int,
     where: Conditions = (),
+    closer: Closer | None = None,
+    fusion: Fusion | None = None,
 ) -> list[Scored]:
     """Passages by what is known of a query, best first: its vector (D,), its terms, or both.
 
-    A query of stop words only has no terms, and one in an unknown script no vector.
+    A query of stop words only has no terms, and one in an unknown script no vector. Where both are
+    known, `closer` reads the first passages for it.
     """
     if query is None:
         found = store.matching(terms, count, where) if terms else []
         return [each._replace(from_words=each.score) for each in found]
     if terms:
-        return hybrid_search(store, query, terms, count, where)
+        return hybrid_search(store, query, terms, count, where, closer, fusion)
     return store.nearest(query, count, where) if query.any() else []
 
 
 def hybrid_search(
-    store: Store, query: Vectors, terms: Terms, count: int, where: Conditions = ()
+    store: Store,
+    query: Vectors,
+    terms: Terms,
+    count: int,
+    where: Conditions = (),
+    closer: Closer | None = None,
+    fusion: Fusion | None = None,
 ) -> list[Scored]:
-    """Passages by terms and vector together, best first."""
-    fusion = Fusion()
+    """Passages by terms and vector together, best first; `closer` reads the first ones."""
+    fusion = fusion or Fusion()
     candidates = max(count, CANDIDATES)
     lexical = store.matching(terms, candidates, where)
     if not lexical:
@@ -208,5 +229,17 @@ def hybrid_search(
     combined = fusion.combine(scores, store.vectors(numbers) @ query)
     parts = np.round(fusion.from_words(scores), SCORE_DECIMALS).tolist()
     part_of = dict(zip(numbers, parts, strict=True))
-    ranking = rank(np.array(numbers), combined, count)
+    ranking = rank(np.array(numbers), combined, max(count, READ_CLOSELY if closer else 0))
+    if closer is not None:
+        ranking = _read_closely(store, ranking, fusion.closeness, closer)[:count]
     return [each._replace(from_words=part_of[each.passage]) for each in ranking]
+
+
+def _read_closely(
+    store: Store, ranking: list[Scored], weight: float, closer: Closer
+) -> list[Scored]:
+    """The ranking with what a closer reading of the first passages adds to their scores."""
+    first, others = ranking[:READ_CLOSELY], ranking[READ_CLOSELY:]
+    added = closer(store.texts([each.passage for each in first]))  # (n,)
+    scores = np.array([each.score for each in first]) + weight * added
+    return [*rank(np.array([each.passage for each in first]), scores, len(first)), *others]

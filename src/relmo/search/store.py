@@ -342,6 +342,17 @@ class Store(ABC):
         with self._session():
             return int(self._run(query).fetchone()[0]) if scored else 0
 
+    def texts(self, passages: Sequence[int]) -> list[str]:
+        """The texts of passages by number; "" for those deleted meanwhile."""
+        numbers = ", ".join(map(str, passages))
+        query = f"SELECT id, text FROM passages WHERE id IN ({numbers})"
+        with self._session():
+            found = dict(self._run(query).fetchall()) if numbers else {}
+        with unreadable(self.name):
+            texts = [found.get(number, "") for number in passages]
+            check_kinds(texts, (str,) * len(texts))
+        return texts
+
     def hits(self, scored: Sequence[Scored]) -> list[Hit]:
         """The passages with their documents, in order, without those deleted meanwhile."""
         numbers = ", ".join(str(each.passage) for each in scored)

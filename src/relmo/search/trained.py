@@ -19,7 +19,7 @@ from relmo.errors import ConfigError
 from relmo.runtime.pooling import normalize
 from relmo.search.encoder import WordWeights
 from relmo.search.latent import LatentWords, Terms
-from relmo.search.lexical import make_analyzer
+from relmo.search.lexical import Fusion, make_analyzer
 from relmo.search.settings import IndexSettings
 from relmo.tasks.encoder.text_encoder import TextEncoder
 from relmo.types import Vectors
@@ -27,6 +27,8 @@ from relmo.types import Vectors
 LATENT_WEIGHT = 1.2
 """Of the latent dimensions beside the trained ones. Chosen on half of Cranfield's queries and on
 questions of SQuAD's training part, where 0.7 to 2 are nearly the same."""
+FUSION = Fusion(share=2.5, feedback=1.0)
+"""Trained vectors may say more, and need less help by the best passages, than those of an ELMo."""
 SAMPLE_PASSAGES = 8192
 """Passages that the latent dimensions are fitted to."""
 

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from relmo.elmo import Elmo
 from relmo.errors import ConfigError
+from relmo.text.lexicon import UNKNOWN
 
 SPREAD = 0.4
 """Standard deviation of the vectors, about that of GloVe's."""
@@ -32,6 +33,7 @@ class OutputEmbeddings:
             )
         self._elmo, self._lexicon = elmo, elmo.lexicon
         self.num_words, self.width = elmo.lm.head.weight.shape
+        self.unknown_row = int(self._lexicon.rows([UNKNOWN])[0])
 
     def rows(self, words: Iterable[str]) -> NDArray[np.int64]:
         """Row of each word: as it is written, else in lower case, else that of `<UNK>`."""

@@ -8,7 +8,11 @@ from relmo.search import Document
 from relmo.search.rebuild import PARTIAL, rebuild_index
 from relmo.search.settings import IndexSettings
 
-TEXTS = {"a": "The bank raised its rates.", "b": "We sat on the bank.\n\nIt rained! 水 é 😀", "c": ""}
+TEXTS = {
+    "a": "The bank raised its rates.",
+    "b": "We sat on the bank.\n\nIt rained! 水 é 😀",
+    "c": "",
+}
 
 
 @pytest.fixture

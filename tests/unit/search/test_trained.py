@@ -13,7 +13,13 @@ from relmo.search.models import fit_encoder, model_of, open_model, read_encoder
 from relmo.search.settings import IndexSettings
 from relmo.search.trained import TrainedEncoder
 
-TEXTS = ["The bank raised its rates.", "We sat on the bank and fished.", "水 é 😀", "", "Loans cost."]
+TEXTS = [
+    "The bank raised its rates.",
+    "We sat on the bank and fished.",
+    "水 é 😀",
+    "",
+    "Loans cost.",
+]
 
 
 @pytest.fixture(scope="module")
@@ -32,9 +38,7 @@ def test_a_vector_is_what_a_text_means_and_which_words_it_shares(model, fitted):
     assert found.shape == (len(TEXTS), settings.width)
     np.testing.assert_allclose(np.linalg.norm(found, axis=1), [1, 1, 1, 0, 1], atol=1e-5)
     meaning = found[0, : model.width]
-    np.testing.assert_allclose(
-        meaning / np.linalg.norm(meaning), model.encode(TEXTS[0]), atol=1e-5
-    )
+    np.testing.assert_allclose(meaning / np.linalg.norm(meaning), model.encode(TEXTS[0]), atol=1e-5)
 
 
 def test_a_vector_does_not_depend_on_the_other_texts(fitted):

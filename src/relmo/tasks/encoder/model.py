@@ -77,8 +77,11 @@ class EncoderModel(nn.Module):
         self.projection = nn.Linear(width, settings.width, bias=False)
         nn.init.zeros_(self.attention.weight)
         nn.init.orthogonal_(self.projection.weight)
-        count = 0 if tokens.output is None else tokens.output.num_words
-        self.register_buffer("prior", log_weights(count, settings.weight_at), persistent=False)
+        prior = torch.zeros(0)
+        if tokens.output is not None:
+            prior = log_weights(tokens.output.num_words, settings.weight_at)
+            prior[tokens.output.unknown_row] = prior[-1]  # rarer than any word of the vocabulary
+        self.register_buffer("prior", prior, persistent=False)
 
     def forward(self, texts: Texts) -> Tensor:
         """Unit-length vectors of N texts, (N, D); zeros for a text without words."""

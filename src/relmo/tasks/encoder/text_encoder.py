@@ -56,7 +56,7 @@ class TextEncoder(Predictor):
 
     def fingerprint(self) -> str:
         """A checksum of everything that affects vectors."""
-        own = self.elmo.fingerprint("float32" if self._reads_words_alone else None)
+        own = self.elmo.fingerprint("float32" if self.reads_words_alone else None)
         digest = hashlib.sha256(own.encode())
         digest.update("\n".join(self.task.inputs.static.words).encode("utf-8", "surrogatepass"))
         for name, tensor in sorted(self.task.model.state_dict().items()):
@@ -95,6 +95,10 @@ class TextEncoder(Predictor):
         width = self.task.net.pooled_width
         return self._finish(np.array(found, np.float32).reshape(len(texts), width))
 
+    def encode_words(self, words: Sequence[str]) -> Vectors:
+        """Unit-length vectors of single words, (U, D), as texts of their own."""
+        return self.encode_read([((word,),) for word in words])
+
     def _stream(self, texts: Sequence[str]) -> Iterator[Vectors]:
         read = map(read_text, texts)
         for window in in_windows(read, lambda text: sum(map(len, text)) + 1, WINDOW_WORDS):
@@ -107,7 +111,7 @@ class TextEncoder(Predictor):
     def _pooled(self, texts: Sequence[Text]) -> Iterator[Vectors]:
         """The weighted sum of each text's tokens, (E,)."""
         own, scores = self._own([word for text in texts for words in text for word in words])
-        layers = None if self._reads_words_alone else self._layers(chain.from_iterable(texts))
+        layers = None if self.reads_words_alone else self._layers(chain.from_iterable(texts))
         first = 0
         for text in texts:
             rows = slice(first, first + sum(map(len, text)))
@@ -122,7 +126,7 @@ class TextEncoder(Predictor):
             yield np.concatenate([weights @ vectors, weights @ read])
 
     @property
-    def _reads_words_alone(self) -> bool:
+    def reads_words_alone(self) -> bool:
         """Whether a token's vector is that of its word, in any sentence."""
         return self.task.inputs.elmo is not None and self.task.inputs.elmo.layers == "token"
 
@@ -152,7 +156,7 @@ class TextEncoder(Predictor):
             rows = torch.from_numpy(tokens.output.rows(known)).to(device)
             parts.append(tokens.output(rows))
             prior = self.task.net.prior[rows].cpu().numpy()
-        if self._reads_words_alone:
+        if self.reads_words_alone:
             memo = self.elmo.runtime.memo
             found = memo.vectors(known) if known else torch.zeros(0, self.elmo.width // 2)
             parts.append(self._weights.shares[-1] * found)
