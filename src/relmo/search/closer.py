@@ -64,6 +64,9 @@ class CloserReader:
             found = [set(_WORD.findall(text[:CHARACTERS])) for text in texts]
             row_of = {word: row for row, word in enumerate(sorted(set().union(*found)))}
             near = np.maximum(wanted @ self._vectors(list(row_of)).T, 0) ** POWER  # (Q, U)
+            for number, word in enumerate(words):
+                if word in row_of:
+                    near[number, row_of[word]] = 1  # also a word without a vector
             best = [
                 near[:, [row_of[word] for word in own]].max(1) if own else np.zeros(len(words))
                 for own in found

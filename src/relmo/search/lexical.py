@@ -136,7 +136,7 @@ CANDIDATES = 200
 """Passages that BM25 and vectors each contribute."""
 RIVALS = 5
 """Passages after the best whose scores show how far it stands out."""
-READ_CLOSELY = 50
+READ_CLOSELY = 20
 """Passages that are read word by word, where the index's model can do that."""
 MIN_EVENNESS = 0.1
 """So that passages without the query's words are still ordered by their vectors."""

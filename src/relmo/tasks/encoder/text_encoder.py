@@ -96,8 +96,14 @@ class TextEncoder(Predictor):
         return self._finish(np.array(found, np.float32).reshape(len(texts), width))
 
     def encode_words(self, words: Sequence[str]) -> Vectors:
-        """Unit-length vectors of single words, (U, D), as texts of their own."""
-        return self.encode_read([((word,),) for word in words])
+        """Unit-length vectors of single words, (U, D), from tables alone.
+
+        What the letters say is left out, as computing it takes milliseconds; a word that no table
+        has is zeros.
+        """
+        vectors, is_known = self._from_tables(words)  # (U, ·), (U,)
+        projected = vectors @ self._weights.projection[: vectors.shape[1]]  # (U, D)
+        return normalize(np.asarray(projected * is_known[:, None], dtype=np.float32))
 
     def _stream(self, texts: Sequence[str]) -> Iterator[Vectors]:
         read = map(read_text, texts)
@@ -163,6 +169,19 @@ class TextEncoder(Predictor):
         vectors = torch.cat(parts, 1).float().cpu().numpy()  # (U, ·)
         scores = prior + vectors @ self._weights.attention[: vectors.shape[1]]  # (U,)
         return vectors[numbers], np.asarray(scores[numbers], np.float32)
+
+    @torch.no_grad()
+    def _from_tables(self, words: Sequence[str]) -> tuple[Vectors, Vectors]:
+        """Word vectors and rows of the softmax, (U, ·), and whether a word has any, (U,)."""
+        tokens, device = self.task.net.tokens, self.task.device
+        static = self.task.inputs.static.rows(words)
+        is_known = static > 1
+        parts = [tokens.static(torch.from_numpy(static).to(device))]
+        if tokens.output is not None:
+            rows = tokens.output.rows(words)
+            is_known = is_known | (rows != tokens.output.unknown_row)
+            parts.append(tokens.output(torch.from_numpy(rows).to(device)))
+        return torch.cat(parts, 1).float().cpu().numpy(), is_known.astype(np.float32)
 
     @cached_property
     def _weights(self) -> _Weights:
