@@ -25,9 +25,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from retrieval_scores import ndcg, read_cranfield
 
-from relmo import Elmo
 from relmo.files import make_folder, sha256
 from relmo.search import Document, SemanticIndex
+from relmo.search.models import open_model
 from relmo.training.run import write_record
 
 MIN_LETTERS = 4
@@ -141,18 +141,18 @@ def main() -> None:
     parser.add_argument("--cranfield", type=Path, required=True)
     parser.add_argument("--squad", type=Path, required=True)
     parser.add_argument("--output", type=Path, required=True)
-    parser.add_argument("--model", default="relmo-en-small")
+    parser.add_argument("--model", default="relmo-en-search")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--held-out", action="store_true", help="Report what nothing was chosen on")
     args = parser.parse_args()
-    elmo = Elmo.from_pretrained(args.model)
+    model = open_model(args.model)
     path = args.squad / f"{'dev' if args.held_out else 'train'}-v1.1.json"
     data = {"cranfield": cranfield(args.cranfield, int(args.held_out)), "squad": squad(path)}
     results = {}
     for name, queries in data.items():
         with (
             tempfile.TemporaryDirectory() as folder,
-            SemanticIndex.build(Path(folder, "index"), queries.documents, elmo=elmo) as index,
+            SemanticIndex.build(Path(folder, "index"), queries.documents, elmo=model) as index,
         ):
             results[name] = {
                 "rows": measure(index, queries, args.seeds),
@@ -164,7 +164,7 @@ def main() -> None:
     files = [*sorted(args.cranfield.glob("cran*")), path]
     facts = {
         "task": "typing errors",
-        "elmo": {"name": elmo.config.name, "fingerprint": elmo.fingerprint()},
+        "model": {"name": args.model, "fingerprint": model.fingerprint()},
         "data": {"files": {each.name: sha256(each) for each in files}},
         "part": "held out" if args.held_out else "development",
         "seeds": args.seeds,

@@ -232,14 +232,13 @@ SLOW = """
 import sys, time
 from relmo import Elmo
 from relmo.cli.main import main
-from relmo.search.encoder import PassageEncoder
+from relmo.search import index
 
 def fit(*args):
     print("fitting", flush=True)
     time.sleep(60)
 
-PassageEncoder.fit = fit
-load = Elmo.from_pretrained
-Elmo.from_pretrained = lambda name: load("model")
+index.fit_encoder = fit
+index.open_model = lambda name: Elmo.from_pretrained("model")
 main()
 """
