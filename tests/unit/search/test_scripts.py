@@ -31,6 +31,8 @@ def load(tiny, monkeypatch):
         module = importlib.util.module_from_spec(spec)
         monkeypatch.setitem(sys.modules, name, module)
         spec.loader.exec_module(module)
+        if hasattr(module, "open_model"):
+            monkeypatch.setattr(module, "open_model", lambda _: Elmo(tiny.bilm, lexicon))
         return module
 
     return load
@@ -132,6 +134,22 @@ def test_queries_with_typing_errors_are_scored_and_the_record_holds_no_text(
         assert record["results"]["squad"]["queries"] == 5
         assert not any(text in json.dumps(record) for text in SENTENCES)
     assert "hybrid" in capsys.readouterr().out
+
+
+def test_ways_to_search_are_compared(load, data, monkeypatch, capsys):
+    script = load("compare_search")
+    words = sorted({word.strip(".").lower() for text in SENTENCES for word in text.split()})
+    lines = [f"{word} {number} {number**2} {-1}" for number, word in enumerate(words)]
+    (data / "glove.txt").write_text("\n".join(lines))
+    given = ("--sts", str(data), "--cranfield", str(data), "--glove", str(data / "glove.txt"))
+    run(script, data, monkeypatch, *given, "--models", "tiny")
+    found = json.loads((data / "out" / "compared.json").read_text())
+    assert found.keys() == {"part", "average of GloVe", "BM25", "tiny, vectors", "tiny, hybrid"}
+    assert found["part"] == "test"
+    assert found["BM25"].keys() == {"cranfield", "squad", "passages_per_second", "ms"}
+    assert found["BM25"]["squad"] > 0.9
+    assert -1 <= found["tiny, vectors"]["sts"] <= 1
+    assert "| tiny, hybrid |" in capsys.readouterr().out
 
 
 def test_ways_to_pool_are_scored_and_the_record_holds_no_text(load, data, monkeypatch, capsys):
