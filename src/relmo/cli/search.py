@@ -24,6 +24,7 @@ from relmo.progress import duration, printable
 if TYPE_CHECKING:
     from relmo.search import Hit, SemanticIndex
     from relmo.search.index import Ranking
+    from relmo.search.spelling import Corrected
     from relmo.search.sync import SyncReport
 
 SHOWN_BAD_ROWS = 20
@@ -315,20 +316,18 @@ def search(
             note(_advise_to_rebuild(index, opened))
         queries = (line.rstrip("\n") for line in sys.stdin) if query == "-" else [query]
         for typed in queries:
-            each = typed if as_typed else opened.correct(typed).text
+            each = opened.read_query(typed, correct=not as_typed)
             hits = opened.search(
-                each, count, where=asked, by=ranking, by_document=documents, copies=copies,
-                correct=not as_typed,
-            )  # fmt: skip
+                each, count, where=asked, by=ranking, by_document=documents, copies=copies
+            )
             if as_json:
                 _say_hits_as_json(opened, typed, each, hits, explain)
                 continue
             if query == "-":
                 typer.echo(f"# {printable(typed)}")
-            if each != typed:
-                note(
-                    f"searched for: {printable(each)}  (--as-typed searches for {printable(typed)})"
-                )
+            if each.text != typed:
+                said = f"(--as-typed searches for {printable(typed)})"
+                note(f"searched for: {printable(each.text)}  {said}")
             if not hits:
                 note(_explain_no_hits(opened, asked, ranking))
             _say_hits(opened, each, hits)
@@ -346,18 +345,18 @@ def _advise_to_rebuild(where: str, index: SemanticIndex) -> str:
 
 
 def _say_hits_as_json(
-    index: SemanticIndex, typed: str, query: str, hits: Sequence[Hit], is_explained: bool
+    index: SemanticIndex, typed: str, query: Corrected, hits: Sequence[Hit], is_explained: bool
 ) -> None:
     """Print the hits of a query as one object; `query` is what was searched for."""
     found = [hit.to_dict() for hit in hits]
     for values, why in zip(found, index.explain(query, hits) if is_explained else (), strict=False):
         parts = {"words": why.by_words, "meaning": why.by_meaning, "spans": why.words}
         values.update(sentence=why.sentence, why=parts)
-    corrected = {} if query == typed else {"corrected": query}
+    corrected = {} if query.text == typed else {"corrected": query.text}
     typer.echo(json.dumps({"query": typed, **corrected, "hits": found}, ensure_ascii=False))
 
 
-def _say_hits(index: SemanticIndex, query: str, hits: Sequence[Hit]) -> None:
+def _say_hits(index: SemanticIndex, query: Corrected, hits: Sequence[Hit]) -> None:
     """Print hits: with their reasons on a terminal, else one line each."""
     from relmo.cli.hits import as_line, needs_cutting, show
 

@@ -40,6 +40,7 @@ from relmo.search.store import (
     Terms,
     open_store,
     unreadable,
+    weights_of,
 )
 from relmo.text.batches import in_windows
 from relmo.types import Vectors
@@ -272,7 +273,7 @@ class SemanticIndex:
 
     def search(
         self,
-        query: str,
+        query: str | Corrected,
         k: int = 10,
         *,
         where: Where | None = None,
@@ -287,7 +288,7 @@ class SemanticIndex:
         """The passages that answer the query best, best first.
 
         Args:
-            query: a few words or sentences.
+            query: a few words or sentences, or what `read_query` made of them.
             k: maximum number of hits.
             where: conditions on metadata, see `filters.py`.
             by: what ranks the passages: "hybrid" (default), words and vectors together; "vectors",
@@ -302,37 +303,34 @@ class SemanticIndex:
         if k < 1:
             raise ConfigError(f"k must be an integer ≥ 1, got {k}")
         ranking = choose_ranking(by, hybrid)
-        terms: Terms = self.analyze(query)
-        if correct:
-            begun = time.monotonic()
-            corrected = self.correct(query, max_seconds=max_seconds)
-            query, terms = corrected.text, corrected.terms
-            if max_seconds is not None:
-                max_seconds = max(max_seconds - (time.monotonic() - begun), MIN_SECONDS)
-        vector = None if ranking == "words" else self.encoder.encode([query])[0]  # (D,)
-        terms = [] if ranking == "vectors" else terms
+        begun = time.monotonic()
+        read = self.read_query(query, correct=correct, max_seconds=max_seconds)
+        if max_seconds is not None:
+            max_seconds = max(max_seconds - (time.monotonic() - begun), MIN_SECONDS)
+        vector = None if ranking == "words" else self.encoder.encode([read.text])[0]  # (D,)
+        terms = {} if ranking == "vectors" else read.terms
         limited = nullcontext() if max_seconds is None else self.store.deadline(max_seconds)
         with limited, self.store.one_state():
             asked = conditions(where)
-            closer = self._reader.of(query) if ranking == "hybrid" and self._reader else None
+            closer = self._reader.of(read.text) if ranking == "hybrid" and self._reader else None
             return self._search(
                 vector, terms, closer, k, asked, by_document, copies, max_characters
             )
 
     def explain(
-        self, query: str, hits: Sequence[Hit], *, correct: bool = True
+        self, query: str | Corrected, hits: Sequence[Hit], *, correct: bool = True
     ) -> list[Explanation]:
         """Why hits were found: the best sentence of each, its words, the parts of its score.
 
         Takes about as long as embedding the hits' sentences, which `search` does not do.
 
         Args:
-            query: as it was searched for.
+            query: as it was given to `search`.
             hits: what `search` has returned, or those of them that are shown.
             correct: whether `search` replaced words with typing errors.
         """
-        query = self.correct(query).text if correct else query
-        return explain_hits(self.encoder, self.analyze, query, hits)
+        read = self.read_query(query, correct=correct)
+        return explain_hits(self.encoder, self.analyze, read.text, hits)
 
     def correct(self, query: str, *, max_seconds: float | None = None) -> Corrected:
         """The query as `search` reads it: words with a typing error replaced by those of the index.
@@ -342,6 +340,19 @@ class SemanticIndex:
         limited = nullcontext() if max_seconds is None else self.store.deadline(max_seconds)
         with limited, self.store.one_state():
             return self._speller.correct(query)
+
+    def read_query(
+        self, query: str | Corrected, *, correct: bool = True, max_seconds: float | None = None
+    ) -> Corrected:
+        """What is searched for: the query corrected, or as it is; `search` and `explain` take it.
+
+        A query that was read is not read again.
+        """
+        if isinstance(query, Corrected):
+            return query
+        if correct:
+            return self.correct(query, max_seconds=max_seconds)
+        return Corrected(query, weights_of(self.analyze(query)))
 
     @property
     def _fusion(self) -> Fusion:

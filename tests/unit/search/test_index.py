@@ -243,3 +243,17 @@ def test_a_hybrid_search_sees_one_state_though_another_process_writes(index, tin
     assert index.search("river bank") == before
     monkeypatch.undo()
     assert "river" not in found(index.search("river bank"))
+
+
+def test_a_query_that_was_read_is_searched_for_with_all_its_alternatives(tiny, tmp_path):
+    texts = ["The boundary was closed.", "A boundary of the farm.", "He was bound by it."]
+    documents = [Document(str(number), "all", text) for number, text in enumerate(texts)]
+    with SemanticIndex.build(tmp_path / "i.relmo", documents, elmo=tiny) as index:
+        read = index.read_query("the boundry")
+        assert read.changes[0][0] == "boundry"
+        assert index.read_query(read) is read
+        assert {hit.document for hit in index.search(read, by="words")} >= {"0", "1"}
+        assert index.search(read, by="words") == index.search("the boundry", by="words")
+        plain = index.read_query("the boundry", correct=False)
+        assert plain.text == "the boundry"
+        assert index.search(plain) == index.search("the boundry", correct=False)
