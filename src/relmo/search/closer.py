@@ -10,13 +10,12 @@ with contextual ones), so it reads texts, not the index, and only those of the f
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from relmo.search.lexical import Closer, stop_words
+from relmo.search.lexical import Closer, rarity, stop_words
 from relmo.search.store import Store
 from relmo.tasks.encoder.text_encoder import TextEncoder
 from relmo.types import Vectors
@@ -55,7 +54,7 @@ class CloserReader:
         """What reads texts for this query."""
         words = [word for word in _WORD.findall(query) if word.lower() not in self._stop_words]
         words = list(dict.fromkeys(words))[:MAX_WORDS]
-        rarity = self._rarity(words)  # (Q,)
+        weights = self._rarity(words)  # (Q,)
         wanted = self._vectors(words)  # (Q, D)
 
         def shares(texts: Sequence[str]) -> Vectors:
@@ -71,7 +70,7 @@ class CloserReader:
                 near[:, [row_of[word] for word in own]].max(1) if own else np.zeros(len(words))
                 for own in found
             ]  # each (Q,)
-            return np.asarray(np.array(best) @ rarity / rarity.sum(), dtype=np.float32)
+            return np.asarray(np.array(best) @ weights / weights.sum(), dtype=np.float32)
 
         return shares
 
@@ -82,8 +81,7 @@ class CloserReader:
         found = []
         for term in terms:
             count = passages.get(term, 0)
-            rarity = math.log1p((total - count + 0.5) / (count + 0.5))
-            found.append(rarity if count else UNSEEN * rarity)
+            found.append(rarity(count, total) * (1 if count else UNSEEN))
         return np.array(found, np.float32)
 
     def _vectors(self, words: Sequence[str]) -> Vectors:

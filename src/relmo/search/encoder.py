@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +29,7 @@ from relmo.errors import ConfigError
 from relmo.layers import OneLayer
 from relmo.progress import progress
 from relmo.runtime.pooling import normalize, pool
+from relmo.search.lexical import Fusion
 from relmo.search.settings import IndexSettings, IsotropyMethod
 from relmo.text.lexicon import Lexicon
 from relmo.types import Vectors
@@ -51,6 +53,9 @@ class PassageEncoder:
     isotropy: IsotropyTransform | None = None
     _sample: dict[str, Vectors] = field(default_factory=dict)
     """Vectors known from fitting, not computed twice."""
+
+    fusion: ClassVar = Fusion()
+    """How its vectors and words are joined."""
 
     @property
     def width(self) -> int:
@@ -115,15 +120,11 @@ class PassageEncoder:
     @classmethod
     def from_bytes(cls, elmo: Elmo, settings: IndexSettings, data: bytes) -> PassageEncoder:
         """Read what `to_bytes` wrote; the model must be the same."""
-        if elmo.fingerprint() != settings.fingerprint:
-            raise ConfigError(
-                f"the index was built with another model than {elmo.config.name!r}, or at another "
-                f"precision, so vectors cannot be compared; use {settings.model}, or build the "
-                f"index again"
-            )
+        check_model(elmo.config.name, elmo.fingerprint(), settings)
         (length,) = _LENGTH.unpack_from(data)
         end = _LENGTH.size + length
-        rows = _load_matrix(data[_LENGTH.size : end], elmo.config.width)
+        shape = 1 + elmo.config.width, elmo.config.width
+        rows = read_array(data[_LENGTH.size : end], "transform", "f", shape)
         if len(data) > end:
             weights = WordWeights(*json.loads(data[end:]))
             if not np.isfinite([*weights.frequencies.values(), weights.rest, weights.a]).all():
@@ -135,17 +136,34 @@ class PassageEncoder:
         return cls(elmo, settings.layer, weights, IsotropyTransform(rows[0], rows[1:]))
 
 
-def _load_matrix(data: bytes, width: int) -> Vectors:
-    """The mean and the matrix of a transform, (1 + D, D); ValueError if they are anything else."""
+def check_model(name: str, fingerprint: str, settings: IndexSettings) -> None:
+    """Raise ConfigError unless an index was built with the model that has this fingerprint."""
+    if fingerprint != settings.fingerprint:
+        raise ConfigError(
+            f"the index was built with another model than {name!r}, or at another precision, so "
+            f"vectors cannot be compared; use {settings.model}, or build the index again"
+        )
+
+
+def read_array(data: bytes, what: str, kind: str, shape: tuple[int, int | None]) -> NDArray[Any]:
+    """What `numpy.save` wrote: finite numbers of this type and shape, else ValueError.
+
+    Args:
+        data: as it was written.
+        what: the index's own that it is, for errors: "transform".
+        kind: type, or kind of types: "i1", "f".
+        shape: rows and columns; None is any number of columns.
+    """
     file = io.BytesIO(data)
     np.lib.format.read_magic(file)
-    shape, _, kind = np.lib.format.read_array_header_1_0(file)
-    if shape != (1 + width, width) or kind.kind != "f":  # before memory of this size is taken
-        raise ValueError(f"its transform has the shape {shape} and the type {kind}")
-    rows: Vectors = np.load(io.BytesIO(data), allow_pickle=False)
-    if not np.isfinite(rows).all():
-        raise ValueError("its transform contains values that are not numbers")
-    return rows
+    found, _, dtype = np.lib.format.read_array_header_1_0(file)
+    is_shape = len(found) == 2 and found[0] == shape[0] and shape[1] in (None, found[1])
+    if not is_shape or kind not in (dtype.kind, dtype.str[1:]):  # before memory is taken
+        raise ValueError(f"its {what} has the shape {found} and the type {dtype}")
+    array: NDArray[Any] = np.load(io.BytesIO(data), allow_pickle=False)
+    if not np.isfinite(array).all():
+        raise ValueError(f"its {what} contains values that are not numbers")
+    return array
 
 
 def sample_passages(texts: Iterable[str], count: int = SAMPLE_PASSAGES) -> list[str]:

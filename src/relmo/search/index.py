@@ -5,7 +5,6 @@ Files are indexed by `sync.py`, which is what `relmo index` calls.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,16 +16,13 @@ from typing import Literal, Self, cast, get_args
 
 import numpy as np
 
-from relmo.elmo import Elmo
 from relmo.errors import ConfigError
-from relmo.search import trained
 from relmo.search.closer import CloserReader
 from relmo.search.copies import MAX_LOOKED, distinct_hits
 from relmo.search.documents import Document, Passage, split_passages
-from relmo.search.encoder import SAMPLE_PASSAGES, sample_passages
 from relmo.search.explain import Explanation, explain_hits
 from relmo.search.filters import Conditions, Where, conditions
-from relmo.search.lexical import Closer, Fusion, make_analyzer, ranked
+from relmo.search.lexical import Closer, make_analyzer, ranked
 from relmo.search.models import AnyEncoder, Model, fit_encoder, model_of, open_model, read_encoder
 from relmo.search.settings import IndexSettings
 from relmo.search.spelling import Corrected, Speller
@@ -42,6 +38,7 @@ from relmo.search.store import (
     unreadable,
     weights_of,
 )
+from relmo.search.trained import TrainedEncoder
 from relmo.text.batches import in_windows
 from relmo.types import Vectors
 
@@ -160,12 +157,8 @@ class SemanticIndex:
     ) -> Self:
         """Fit an encoder to a sample of passages, and write it into an empty store."""
         model = elmo or open_model(settings.model)
-        if isinstance(elmo, Elmo) and settings.model == IndexSettings().model:
-            settings = dataclasses.replace(settings, model=elmo.config.name or settings.model)
         make_analyzer(settings.language)  # report a missing stemmer before hours of work
-        size = SAMPLE_PASSAGES if isinstance(model, Elmo) else trained.SAMPLE_PASSAGES
-        sample = sample_passages(texts, size)
-        encoder, settings = fit_encoder(model, settings, sample, show_progress_bar)
+        encoder, settings = fit_encoder(model, settings, texts, show_progress_bar)
         store.write_header(settings.to_json(), encoder.to_bytes(settings))
         return cls(store, encoder, settings)
 
@@ -354,15 +347,11 @@ class SemanticIndex:
             return self.correct(query, max_seconds=max_seconds)
         return Corrected(query, weights_of(self.analyze(query)))
 
-    @property
-    def _fusion(self) -> Fusion:
-        return trained.FUSION if isinstance(self.encoder, trained.TrainedEncoder) else Fusion()
-
     @cached_property
     def _reader(self) -> CloserReader | None:
         """Compares word by word, where the model has vectors of words alone."""
         encoder = self.encoder
-        if not isinstance(encoder, trained.TrainedEncoder) or not encoder.model.reads_words_alone:
+        if not isinstance(encoder, TrainedEncoder) or not encoder.model.reads_words_alone:
             return None
         return CloserReader(encoder.model, self.store, self.analyze, self.settings.language)
 
@@ -387,7 +376,7 @@ class SemanticIndex:
             documents = self.store.counts().documents
             k = min(k, max(1, documents))
         while True:
-            scored = ranked(self.store, vector, terms, count, where, closer, self._fusion)
+            scored = ranked(self.store, vector, terms, count, where, closer, self.encoder.fusion)
             kept = self.store.best_of_documents(scored) if by_document else scored
             is_all = len(scored) < count or (by_document and len(kept) >= documents)
             if len(kept) >= k or is_all:

@@ -24,10 +24,10 @@ import torch
 from numpy.typing import NDArray
 
 from relmo.runtime.pooling import normalize
+from relmo.search.encoder import read_array
+from relmo.search.lexical import K1, rarity
 from relmo.types import Vectors
 
-SATURATION = 1.5
-"""k1 of BM25: how fast repetitions of a term cease to count."""
 MAX_TERMS = 50_000
 """Terms that are kept, those of most passages."""
 LEAST_PASSAGES, MANY_PASSAGES = 2, 512
@@ -70,12 +70,12 @@ class LatentWords:
         kept = sorted(kept, key=lambda term: -passages[term])[:MAX_TERMS]
         row_of = {term: row for row, term in enumerate(kept)}
         counts = np.array([passages[term] for term in kept], np.float64)
-        rarity = np.log1p((len(sample) - counts + 0.5) / (counts + 0.5)).astype(np.float32)
-        matrix = _weights(sample, row_of, rarity)  # (N, V)
+        weights = rarity(counts, len(sample)).astype(np.float32)  # (V,)
+        matrix = _weights(sample, row_of, weights)  # (N, V)
         vectors = _main_directions(matrix, min(width, len(sample), len(kept)))  # (V, K)
         scales = np.abs(vectors).max(1, initial=0) / 127  # (V,)
         codes = np.round(vectors / np.where(scales, scales, 1)[:, None]).astype(np.int8)
-        return cls(row_of, rarity, codes, scales.astype(np.float32))
+        return cls(row_of, weights, codes, scales.astype(np.float32))
 
     def vectors(self, texts: Sequence[Terms]) -> Vectors:
         """Unit-length vectors of texts, given their terms: (N, K); zeros without a known term."""
@@ -106,10 +106,10 @@ class LatentWords:
         if not isinstance(terms, list) or not all(isinstance(term, str) for term in terms):
             raise ValueError("its terms are not strings")
         V = len(terms)
-        numbers = _loaded(parts[1], "f4", (2, V))
-        codes = _loaded(parts[2], "i1", (V, None))
-        if len(set(terms)) < V or not np.isfinite(numbers).all():
-            raise ValueError("its terms come twice, or their weights are not numbers")
+        numbers = read_array(parts[1], "terms", "f4", (2, V))
+        codes = read_array(parts[2], "terms", "i1", (V, None))
+        if len(set(terms)) < V:
+            raise ValueError("its terms come twice")
         row_of = {term: row for row, term in enumerate(terms)}
         return cls(row_of, numbers[0], codes, numbers[1])
 
@@ -120,22 +120,9 @@ def _saved(array: NDArray[Any]) -> bytes:
     return file.getvalue()
 
 
-def _loaded(data: bytes, kind: str, shape: tuple[int, int | None]) -> NDArray[Any]:
-    """An array of this type and shape, None being any width; ValueError if it is another."""
-    file = io.BytesIO(data)
-    np.lib.format.read_magic(file)
-    found, _, dtype = np.lib.format.read_array_header_1_0(file)
-    if dtype != np.dtype(kind) or len(found) != 2 or found[0] != shape[0]:
-        raise ValueError(f"its terms' vectors have the shape {found} and the type {dtype}")
-    if shape[1] not in (None, found[1]):  # before memory of this size is taken
-        raise ValueError(f"its terms' vectors have the shape {found}, not {shape}")
-    array: NDArray[Any] = np.load(io.BytesIO(data), allow_pickle=False)
-    return array
-
-
 def _saturated(counts: NDArray[np.int64]) -> Vectors:
     """What so many occurrences of a term count."""
-    return np.asarray(counts * (SATURATION + 1) / (counts + SATURATION), dtype=np.float32)
+    return np.asarray(counts * (K1 + 1) / (counts + K1), dtype=np.float32)
 
 
 def _weights(sample: Iterable[Terms], row_of: dict[str, int], rarity: Vectors) -> torch.Tensor:

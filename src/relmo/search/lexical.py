@@ -18,13 +18,13 @@ many relevant documents each, and on questions of SQuAD's training part, which h
 
 from __future__ import annotations
 
-import math
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from threading import Lock
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -124,10 +124,15 @@ def bm25(
         mean_length: mean over all passages.
         total: number of all passages.
     """
-    count = len(frequency)
-    rarity = math.log(1 + (total - count + 0.5) / (count + 0.5))
     saturation = K1 * (1 - B + B * length / mean_length)
-    return np.asarray(rarity * frequency * (K1 + 1) / (frequency + saturation))
+    return np.asarray(
+        rarity(len(frequency), total) * frequency * (K1 + 1) / (frequency + saturation)
+    )
+
+
+def rarity(passages: float | NDArray[np.float64], total: int) -> Any:  # noqa: ANN401 - as given
+    """What one occurrence of a term in so many passages weighs."""
+    return np.log(1 + (total - passages + 0.5) / (passages + 0.5))
 
 
 # ── hybrid search ────────────────────────────────────────────────────────────────────────────────

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 
 from relmo.elmo import Elmo
 from relmo.errors import ConfigError, ModelNotFound
-from relmo.search.encoder import PassageEncoder
+from relmo.search import trained
+from relmo.search.encoder import PassageEncoder, sample_passages
 from relmo.search.settings import IndexSettings
 from relmo.search.trained import TrainedEncoder
 from relmo.tasks.encoder.text_encoder import TextEncoder
@@ -50,20 +51,24 @@ def model_of(settings: IndexSettings, given: Model | None) -> Model:
 
 
 def fit_encoder(
-    model: Model, settings: IndexSettings, sample: Sequence[str], show_progress_bar: bool = False
+    model: Model, settings: IndexSettings, passages: Iterable[str], show_progress_bar: bool = False
 ) -> tuple[AnyEncoder, IndexSettings]:
     """The encoder of a new index, fitted to a sample of its passages, and its settings."""
+    usual = IndexSettings()
     if isinstance(model, TextEncoder):
-        usual = IndexSettings()
         for name in OF_ELMO:
             if getattr(settings, name) != getattr(usual, name):
                 raise ConfigError(
                     f"{name} is for an ELMo, {model.name} is a trained encoder; name an ELMo with "
                     f"--model, such as {model.elmo.config.name}"
                 )
+        sample = sample_passages(passages, trained.SAMPLE_PASSAGES)
         encoder: AnyEncoder = TrainedEncoder.fit(model, settings, sample)
     else:
+        if settings.model == usual.model:  # an ELMo was given instead
+            settings = dataclasses.replace(settings, model=model.config.name or usual.model)
         settings = dataclasses.replace(settings, latent=0)
+        sample = sample_passages(passages)
         encoder = PassageEncoder.fit(model, settings, sample, show_progress_bar)
     fingerprint, width = model.fingerprint(), encoder.width
     return encoder, dataclasses.replace(settings, fingerprint=fingerprint, width=width)

@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from string import ascii_lowercase
 
-from relmo.search.lexical import STOP_WORDS, make_stemmer, to_nfkc
+from relmo.search.lexical import make_stemmer, stop_words, to_nfkc
 from relmo.search.store import Store
 from relmo.text.lexicon import Lexicon
 
@@ -92,7 +92,7 @@ class Speller:
         lexicon: Lexicon | None = None,
     ) -> None:
         self.store, self.analyze, self.lexicon = store, analyze, lexicon
-        self._stop_words = frozenset(STOP_WORDS.get(language, "").split())
+        self._stop_words = stop_words(language)
         self._stem = make_stemmer(language, cached=0)  # thousands of strings that do not come again
 
     def correct(self, query: str) -> Corrected:

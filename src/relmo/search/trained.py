@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
 from relmo.elmo import Elmo
-from relmo.errors import ConfigError
 from relmo.runtime.pooling import normalize
-from relmo.search.encoder import WordWeights
+from relmo.search.encoder import WordWeights, check_model
 from relmo.search.latent import LatentWords, Terms
 from relmo.search.lexical import Fusion, make_analyzer
 from relmo.search.settings import IndexSettings
@@ -27,21 +28,19 @@ from relmo.types import Vectors
 LATENT_WEIGHT = 1.2
 """Of the latent dimensions beside the trained ones. Chosen on half of Cranfield's queries and on
 questions of SQuAD's training part, where 0.7 to 2 are nearly the same."""
-FUSION = Fusion(share=2.5, feedback=1.0)
-"""Trained vectors may say more, and need less help by the best passages, than those of an ELMo."""
 SAMPLE_PASSAGES = 8192
 """Passages that the latent dimensions are fitted to."""
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False)
 class TrainedEncoder:
     """A trained text encoder and the latent dimensions of an index."""
 
     model: TextEncoder
     latent: LatentWords
-    analyze: Callable[[str], list[str]]
-    weights: WordWeights
-    """Of words, for explanations."""
+    settings: IndexSettings
+    fusion: ClassVar = Fusion(share=2.5, feedback=1.0)
+    """Trained vectors may say more, and need less help by the best passages, than an ELMo's."""
 
     @property
     def elmo(self) -> Elmo:
@@ -53,6 +52,18 @@ class TrainedEncoder:
         """D + K."""
         return self.model.width + self.latent.width
 
+    @cached_property
+    def analyze(self) -> Callable[[str], list[str]]:
+        """Text -> terms, as in the index."""
+        return make_analyzer(self.settings.language)
+
+    @cached_property
+    def weights(self) -> WordWeights:
+        """Of words, for explanations; searches do without."""
+        if self.elmo.lexicon is None:
+            return WordWeights()
+        return WordWeights.from_lexicon(self.elmo.lexicon, self.settings.weight_at)
+
     @classmethod
     def fit(
         cls, model: TextEncoder, settings: IndexSettings, sample: Sequence[str]
@@ -60,7 +71,7 @@ class TrainedEncoder:
         """Fit the latent dimensions to a sample of the passages."""
         analyze = make_analyzer(settings.language)
         latent = LatentWords.fit([analyze(text) for text in sample], settings.latent)
-        return cls(model, latent, analyze, _weights(model, settings))
+        return cls(model, latent, settings)
 
     def encode(self, texts: Sequence[str], terms: Sequence[Terms] | None = None) -> Vectors:
         """One unit-length vector per text, (N, D + K); zeros for a text without words.
@@ -80,20 +91,8 @@ class TrainedEncoder:
     @classmethod
     def from_bytes(cls, model: TextEncoder, settings: IndexSettings, data: bytes) -> TrainedEncoder:
         """Read what `to_bytes` wrote; the model must be the same."""
-        if model.fingerprint() != settings.fingerprint:
-            raise ConfigError(
-                f"the index was built with another model than {model.name!r}, or another version "
-                f"of it, so vectors cannot be compared; use {settings.model}, or build the index "
-                f"again"
-            )
+        check_model(model.name, model.fingerprint(), settings)
         latent = LatentWords.from_bytes(data)
         if model.width + latent.width != settings.width:
             raise ValueError(f"its vectors are not of width {settings.width}")
-        return cls(model, latent, make_analyzer(settings.language), _weights(model, settings))
-
-
-def _weights(model: TextEncoder, settings: IndexSettings) -> WordWeights:
-    lexicon = model.elmo.lexicon
-    return (
-        WordWeights() if lexicon is None else WordWeights.from_lexicon(lexicon, settings.weight_at)
-    )
+        return cls(model, latent, settings)
