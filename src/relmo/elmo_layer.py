@@ -89,8 +89,6 @@ class ElmoLayer(nn.Module):
 
         With `layers="token"` there is one, (1, B, T, P).
         """
-        if self.layers == "token":
-            return self._token_layer(sentences)
         if self.layers_from is not None and self.bilm is None:
             values = self.layers_from([tuple(words) for words in sentences])  # (L + 1, B, T, D)
             lengths = torch.tensor([len(words) for words in sentences])
@@ -114,34 +112,23 @@ class ElmoLayer(nn.Module):
     def _mixes(self) -> list[ScalarMix]:
         return cast("list[ScalarMix]", list(self.mixes))
 
-    def _token_layer(self, sentences: Sequence[Sequence[str]]) -> Layers:
-        """The vectors of words alone, (1, B, T, P)."""
-        runtime = self.elmo.runtime
-        lengths = torch.tensor([len(words) for words in sentences], dtype=torch.long)
-        mask = torch.arange(max(map(len, sentences), default=0)) < lengths.unsqueeze(1)  # (B, T)
-        number_of: dict[str, int] = {}
-        index = torch.zeros(mask.shape, dtype=torch.long)
-        index[mask] = torch.tensor(
-            [number_of.setdefault(w, len(number_of)) for words in sentences for w in words],
-            dtype=torch.long,
-        )
-        words = list(number_of)
-        if self.bilm is not None and next(self.bilm.parameters()).requires_grad:
-            vectors = self.bilm.token_layer(runtime.spell(words))  # (U, P)
-        else:
-            vectors = runtime.memo.vectors(words)
-        mask = mask.to(vectors.device)
-        found = vectors[index.to(vectors.device)] * mask.unsqueeze(-1)  # (B, T, P)
-        return Layers(found.unsqueeze(0), mask)
-
     def _layers(self, sentences: Sequence[Sequence[str]]) -> Layers:
-        """All layers, boundaries included."""
+        """All layers, boundaries included; with `layers="token"` the one of words alone."""
         runtime = self.elmo.runtime
-        if self.bilm is None or not next(self.bilm.parameters()).requires_grad:
-            return runtime.layers(sentences)[0]  # also of a fine-tuned model that is only used
-        batch = runtime.batch(sentences)
-        vectors = self.bilm.token_layer(batch.words)  # (U, P)
-        return self.bilm.read_padded(vectors[batch.index], batch.lengths)
+        # also of a fine-tuned model that is only used
+        is_frozen = self.bilm is None or not next(self.bilm.parameters()).requires_grad
+        if is_frozen and self.layers != "token":
+            return runtime.layers(sentences)[0]
+        if is_frozen:
+            x, lengths = runtime.token_vectors(sentences)  # (B, T, P)
+        else:
+            batch = runtime.batch(sentences)
+            lengths = batch.lengths
+            x = self.elmo.bilm.token_layer(batch.words)[batch.index]  # (B, T, P)
+        if self.layers != "token":
+            return self.elmo.bilm.read_padded(x, lengths)
+        mask = torch.arange(x.shape[1]) < lengths.unsqueeze(1)  # (B, T)
+        return Layers(x.unsqueeze(0), mask.to(x.device))
 
     def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> Self:
         """Let `.to(device)` move a frozen biLM too; its dtype stays float32."""

@@ -180,10 +180,18 @@ class Runtime:
         self, sentences: Sequence[Words], state: BiLmState | None = None
     ) -> tuple[Layers, BiLmState]:
         """All layers of one batch, boundaries and padding included, and the state after it."""
+        x, lengths = self.token_vectors(sentences)  # (B, T, P)
+        return self.fast.read(x, lengths, state)
+
+    def token_vectors(self, sentences: Sequence[Words]) -> tuple[Tensor, Tensor]:
+        """Vectors of words without their sentence, boundaries added, (B, T, P), and lengths (B,).
+
+        Without gradients; past the end of a sentence they are any.
+        """
         found = index_words(sentences)
         vectors = self.memo.vectors(found.words)  # (U, P)
         x = vectors[to_device(found.index, vectors.device)]  # (B, T, P)
-        return self.fast.read(x, torch.from_numpy(found.lengths), state)
+        return x, torch.from_numpy(found.lengths)
 
     def stream(
         self,

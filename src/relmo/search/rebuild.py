@@ -15,6 +15,7 @@ from itertools import groupby
 from pathlib import Path
 
 from relmo.errors import ConfigError, OutputError
+from relmo.files import replacing
 from relmo.progress import progress
 from relmo.search.documents import MetaValue, Passage
 from relmo.search.index import BATCH_PASSAGES, SemanticIndex
@@ -22,9 +23,6 @@ from relmo.search.models import Model
 from relmo.search.settings import IndexSettings
 from relmo.search.store import SCHEMES, Store, check_kinds, open_store, unreadable
 from relmo.text.batches import in_windows
-
-PARTIAL = ".rebuilt"
-"""Added to the name of the index while it is built."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,19 +59,13 @@ def rebuild_index(
             "relmo_index, and delete this one"
         )
     path = Path(where)
-    partial = path.with_name(path.name + PARTIAL)
-    _forget(partial)
-    try:
+    with replacing(path) as new_path:
         with closing(open_store(path, create=False)) as old:
             old.lock()
-            with closing(open_store(partial, create=True)) as new:
+            with closing(open_store(new_path, create=True)) as new:
                 index = _copy(old, new, _settings(old, model), elmo, show_progress_bar)
         if path.with_name(f"{path.name}-wal").exists():  # SQLite would apply it to the new file
             raise OutputError(f"{path} is open in another process; close it and try again")
-        partial.replace(path)
-    except BaseException:
-        _forget(partial)
-        raise
     return index.settings
 
 
@@ -115,9 +107,3 @@ def _kept(store: Store) -> Iterator[Kept]:
                 start, end, line, text = row[4:]
                 passages.append(Passage(start, end, line, text))
         yield KeptDocument(key, source, digest, known), passages
-
-
-def _forget(path: Path) -> None:
-    """Delete what an interrupted run left."""
-    for name in (path, *(path.with_name(path.name + end) for end in ("-wal", "-shm", "-journal"))):
-        name.unlink(missing_ok=True)

@@ -12,10 +12,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
-from typing import cast
+from typing import NamedTuple, cast
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from relmo.elmo import Elmo, list_texts
@@ -101,9 +102,9 @@ class TextEncoder(Predictor):
         What the letters say is left out, as computing it takes milliseconds; a word that no table
         has is zeros.
         """
-        vectors, is_known = self._from_tables(words)  # (U, ·), (U,)
-        projected = vectors @ self._weights.projection[: vectors.shape[1]]  # (U, D)
-        return normalize(np.asarray(projected * is_known[:, None], dtype=np.float32))
+        found = self._from_tables(words)
+        projected = found.vectors @ self._weights.projection[: found.vectors.shape[1]]  # (U, D)
+        return normalize(np.asarray(projected * found.is_known[:, None], dtype=np.float32))
 
     def _stream(self, texts: Sequence[str]) -> Iterator[Vectors]:
         read = map(read_text, texts)
@@ -154,34 +155,31 @@ class TextEncoder(Predictor):
         """
         number_of: dict[str, int] = {}
         numbers = [number_of.setdefault(word, len(number_of)) for word in words]
-        known, tokens, device = list(number_of), self.task.net.tokens, self.task.device
-        static = torch.from_numpy(self.task.inputs.static.rows(known)).to(device)
-        parts = [tokens.static(static)]  # (U, ·)
-        prior = np.zeros(len(known), np.float32)
-        if tokens.output is not None:
-            rows = torch.from_numpy(tokens.output.rows(known)).to(device)
-            parts.append(tokens.output(rows))
-            prior = self.task.net.prior[rows].cpu().numpy()
+        known = list(number_of)
+        tables = self._from_tables(known)
+        vectors = tables.vectors  # (U, ·)
         if self.reads_words_alone:
             memo = self.elmo.runtime.memo
             found = memo.vectors(known) if known else torch.zeros(0, self.elmo.width // 2)
-            parts.append(self._weights.shares[-1] * found)
-        vectors = torch.cat(parts, 1).float().cpu().numpy()  # (U, ·)
-        scores = prior + vectors @ self._weights.attention[: vectors.shape[1]]  # (U,)
+            share = self._weights.shares[-1].item()
+            vectors = np.concatenate([vectors, share * found.cpu().numpy()], 1)
+        scores = tables.prior + vectors @ self._weights.attention[: vectors.shape[1]]  # (U,)
         return vectors[numbers], np.asarray(scores[numbers], np.float32)
 
     @torch.no_grad()
-    def _from_tables(self, words: Sequence[str]) -> tuple[Vectors, Vectors]:
-        """Word vectors and rows of the softmax, (U, ·), and whether a word has any, (U,)."""
+    def _from_tables(self, words: Sequence[str]) -> _Tables:
+        """What is stored for U words."""
         tokens, device = self.task.net.tokens, self.task.device
         static = self.task.inputs.static.rows(words)
-        is_known = static > 1
+        is_known, prior = static > 1, np.zeros(len(words), np.float32)
         parts = [tokens.static(torch.from_numpy(static).to(device))]
         if tokens.output is not None:
-            rows = tokens.output.rows(words)
-            is_known = is_known | (rows != tokens.output.unknown_row)
-            parts.append(tokens.output(torch.from_numpy(rows).to(device)))
-        return torch.cat(parts, 1).float().cpu().numpy(), is_known.astype(np.float32)
+            numbers = tokens.output.rows(words)
+            is_known = is_known | (numbers != tokens.output.unknown_row)
+            rows = torch.from_numpy(numbers).to(device)
+            parts.append(tokens.output(rows))
+            prior = self.task.net.prior[rows].cpu().numpy()
+        return _Tables(torch.cat(parts, 1).float().cpu().numpy(), prior, is_known)
 
     @cached_property
     def _weights(self) -> _Weights:
@@ -195,6 +193,17 @@ class TextEncoder(Predictor):
             net.attention.weight[0].detach().float().cpu().numpy(),
             net.projection.weight.T.detach().float().contiguous().cpu().numpy(),
         )
+
+
+class _Tables(NamedTuple):
+    """What is stored for words."""
+
+    vectors: Vectors
+    """(U, ·) word vectors and rows of the softmax."""
+    prior: Vectors
+    """(U,) log of what words weigh before anything is learned."""
+    is_known: NDArray[np.bool_]
+    """(U,) whether a word has either."""
 
 
 @dataclass(frozen=True, slots=True)
