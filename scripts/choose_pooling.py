@@ -18,15 +18,13 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import itertools
-import json
-import random
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
-from retrieval_scores import ndcg, read_cranfield, spearman
+from retrieval_scores import ndcg, read_cranfield, read_squad, spearman
 
 from relmo import Elmo
 from relmo.files import make_folder, sha256
@@ -132,15 +130,9 @@ class Cranfield:
 class Squad:
     """Paragraphs of SQuAD's articles, and questions about them."""
 
-    def __init__(self, elmo: Elmo, path: Path, articles: int = 40, questions: int = 400) -> None:
-        lot = random.Random(0)
-        data = json.loads(path.read_text(encoding="utf-8"))["data"]
-        some = lot.sample(data, min(articles, len(data)))
-        paragraphs = [each for article in some for each in article["paragraphs"]]
-        asked = [(n, each["question"]) for n, p in enumerate(paragraphs) for each in p["qas"]]
-        asked = lot.sample(asked, min(questions, len(asked)))
-        self.sought = np.array([number for number, _ in asked])  # (questions,)
-        passages, queries = [each["context"] for each in paragraphs], [text for _, text in asked]
+    def __init__(self, elmo: Elmo, path: Path) -> None:
+        passages, queries, sought = read_squad(path)
+        self.sought = np.array(sought)  # (questions,)
         self.words = bm25_of(queries, passages, make_analyzer(IndexSettings().language))
         self.passages, self.asked = Texts(elmo, passages), Texts(elmo, queries)
 

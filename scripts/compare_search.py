@@ -15,8 +15,6 @@ are compared exactly, outside an index.
 from __future__ import annotations
 
 import argparse
-import json
-import random
 import statistics
 import tempfile
 import time
@@ -26,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from retrieval_scores import ndcg, read_cranfield, spearman
+from retrieval_scores import ndcg, read_cranfield, read_squad, reciprocal_rank, spearman
 
 from relmo import SemanticIndex
 from relmo.files import make_folder, write_json
@@ -40,7 +38,6 @@ from relmo.tasks.static_vectors import read_vectors
 from relmo.types import Vectors
 
 Encode = Callable[[Sequence[str]], Vectors]
-ARTICLES, QUESTIONS = 40, 400
 
 
 @dataclass(frozen=True)
@@ -57,7 +54,7 @@ class Collection:
         wanted = self.relevant[number]
         if len(wanted) > 1 or self.name == "cranfield":
             return ndcg(ranking, wanted)
-        return next((1 / rank for rank, each in enumerate(ranking, 1) if each in wanted), 0.0)
+        return reciprocal_rank(ranking, wanted)
 
 
 def cranfield(folder: Path, half: int) -> Collection:
@@ -68,16 +65,11 @@ def cranfield(folder: Path, half: int) -> Collection:
 
 
 def squad(path: Path) -> Collection:
-    """Paragraphs of 40 articles and 400 questions, those of scripts/choose_pooling.py."""
-    lot = random.Random(0)
-    data = json.loads(path.read_text(encoding="utf-8"))["data"]
-    some = lot.sample(data, min(ARTICLES, len(data)))
-    paragraphs = [each for article in some for each in article["paragraphs"]]
-    asked = [(n, each["question"]) for n, p in enumerate(paragraphs) for each in p["qas"]]
-    asked = lot.sample(asked, min(QUESTIONS, len(asked)))
-    documents = [(str(number), each["context"]) for number, each in enumerate(paragraphs)]
-    queries = [question for _, question in asked]
-    return Collection("squad", documents, queries, [{str(number)} for number, _ in asked])
+    """Paragraphs and questions, those of scripts/choose_pooling.py."""
+    found = read_squad(path)
+    documents = [(str(number), text) for number, text in enumerate(found.paragraphs)]
+    relevant = [{str(number)} for number in found.sought]
+    return Collection("squad", documents, found.questions, relevant)
 
 
 def sts(path: Path, encode: Encode) -> float:

@@ -12,7 +12,6 @@ reports the odd half and SQuAD's development part.
 from __future__ import annotations
 
 import argparse
-import json
 import random
 import re
 import string
@@ -23,7 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from retrieval_scores import ndcg, read_cranfield
+from retrieval_scores import ndcg, read_cranfield, read_squad, reciprocal_rank
 
 from relmo.files import make_folder, sha256
 from relmo.search import Document, SemanticIndex
@@ -70,25 +69,13 @@ def cranfield(folder: Path, half: int) -> Queries:
     return Queries(documents, texts[half::2], relevant[half::2], ndcg)
 
 
-def squad(path: Path, articles: int = 40, questions: int = 400) -> Queries:
-    """Paragraphs of SQuAD and questions about them: those of choose_pooling.py."""
-    lot = random.Random(0)
-    data = json.loads(path.read_text(encoding="utf-8"))["data"]
-    some = lot.sample(data, min(articles, len(data)))
-    paragraphs = [each for article in some for each in article["paragraphs"]]
-    asked = [(n, each["question"]) for n, p in enumerate(paragraphs) for each in p["qas"]]
-    asked = lot.sample(asked, min(questions, len(asked)))
-    documents = [
-        Document(str(number), "squad", each["context"], is_row=True)
-        for number, each in enumerate(paragraphs)
-    ]
-    relevant = [{str(number)} for number, _ in asked]
-    return Queries(documents, [text for _, text in asked], relevant, reciprocal_rank)
-
-
-def reciprocal_rank(ranking: Sequence[str], relevant: set[str]) -> float:
-    """One by the rank of the first relevant document; 0 if there is none."""
-    return next((1 / n for n, each in enumerate(ranking, 1) if each in relevant), 0.0)
+def squad(path: Path) -> Queries:
+    """Paragraphs of SQuAD and questions about them."""
+    found = read_squad(path)
+    texts = enumerate(found.paragraphs)
+    documents = [Document(str(number), "squad", text, is_row=True) for number, text in texts]
+    relevant = [{str(number)} for number in found.sought]
+    return Queries(documents, found.questions, relevant, reciprocal_rank)
 
 
 def find(index: SemanticIndex, query: str, way: str, correct: bool) -> list[str]:

@@ -1,8 +1,10 @@
-"""Scores of a ranking and of similarities, and the Cranfield collection to measure them on."""
+"""Scores of a ranking and of similarities, and the collections to measure them on."""
 
 from __future__ import annotations
 
+import json
 import math
+import random
 import re
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -30,6 +32,32 @@ def _ranks(values: NDArray[np.floating]) -> NDArray[np.float64]:
     _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
     last = np.cumsum(counts)
     return np.asarray(((last - counts + 1 + last) / 2)[inverse])
+
+
+class Squad(NamedTuple):
+    """Paragraphs of some of SQuAD's articles, and questions about them."""
+
+    paragraphs: list[str]
+    questions: list[str]
+    sought: list[int]
+    """Number of the paragraph that each question was asked about."""
+
+
+def read_squad(path: Path, articles: int = 40, questions: int = 400) -> Squad:
+    """The same articles and questions each time, of a file in SQuAD's format."""
+    lot = random.Random(0)
+    data = json.loads(path.read_text(encoding="utf-8"))["data"]
+    some = lot.sample(data, min(articles, len(data)))
+    paragraphs = [each for article in some for each in article["paragraphs"]]
+    asked = [(n, each["question"]) for n, p in enumerate(paragraphs) for each in p["qas"]]
+    asked = lot.sample(asked, min(questions, len(asked)))
+    texts = [each["context"] for each in paragraphs]
+    return Squad(texts, [text for _, text in asked], [number for number, _ in asked])
+
+
+def reciprocal_rank(ranking: Sequence[str], relevant: Collection[str]) -> float:
+    """One by the rank of the first relevant document; 0 if there is none."""
+    return next((1 / n for n, each in enumerate(ranking, 1) if each in relevant), 0.0)
 
 
 class Cranfield(NamedTuple):

@@ -9,7 +9,8 @@ from typing import Protocol
 
 from relmo.text.lines import blocks
 from relmo.text.sentences import split_sentences
-from relmo.text.tokenize import TreebankTokenizer
+from relmo.text.tokenize import Tokenizer, TreebankTokenizer
+from relmo.types import Token
 
 LONGEST = 500
 """Words of a sentence."""
@@ -68,7 +69,17 @@ def sentences_of(text: str) -> Iterator[Sentence]:
     A blank line ends a sentence, and so does the end of a line that the next one does not continue.
     What has no end for more than LONGEST words, such as a table, comes in several pieces.
     """
-    tokenizer = TreebankTokenizer()
+    for begin, tokens in tokens_of_sentences(text, TreebankTokenizer()):
+        starts = tuple(begin + token.start for token in tokens)
+        ends = tuple(begin + token.end for token in tokens)
+        yield tuple(token.text for token in tokens), Places(text, starts, ends)
+
+
+def tokens_of_sentences(text: str, tokenizer: Tokenizer) -> Iterator[tuple[int, list[Token]]]:
+    """Where each sentence begins, and its tokens, whose offsets count from there.
+
+    Sentences end as `sentences_of` says.
+    """
     parts = (
         (first + begin, first + past)
         for first, last in blocks(text)
@@ -77,7 +88,4 @@ def sentences_of(text: str) -> Iterator[Sentence]:
     for begin, past in parts:
         whole = tokenizer.tokens(text[begin:past])
         for first in range(0, len(whole), LONGEST):
-            tokens = whole[first : first + LONGEST]
-            starts = tuple(begin + token.start for token in tokens)
-            ends = tuple(begin + token.end for token in tokens)
-            yield tuple(token.text for token in tokens), Places(text, starts, ends)
+            yield begin, whole[first : first + LONGEST]

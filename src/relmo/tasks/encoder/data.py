@@ -9,23 +9,19 @@ told from the others by its kind alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from relmo.tasks.data_files import not_empty
 from relmo.tasks.inputs import Words
+from relmo.tasks.plain_text import tokens_of_sentences
 from relmo.tasks.tables import Columns, TableRow, filled_rows
-from relmo.text.lines import blocks
-from relmo.text.sentences import split_sentences
 from relmo.text.tokenize import RelmoTokenizer
 
 Text = tuple[Words, ...]
 """The sentences of a text, as their words."""
 NEGATIVE, KIND = ("negative", "negatives", "hard_negative"), "kind"
 """Names of the columns that need not be there."""
-LONGEST = 500
-"""Words of a sentence; what has no end for longer, such as a table, is read in pieces."""
 _tokenizer = RelmoTokenizer()
 
 
@@ -41,16 +37,8 @@ class TextPair:
 
 def read_text(text: str) -> Text:
     """The sentences of a text; none in one without words."""
-    return tuple(_sentences(text))
-
-
-def _sentences(text: str) -> Iterator[Words]:
-    for first, last in blocks(text):
-        block = text[first:last]
-        for begin, past in split_sentences(block):
-            words = tuple(token.text for token in _tokenizer.tokens(block[begin:past]))
-            for start in range(0, len(words), LONGEST):
-                yield words[start : start + LONGEST]
+    sentences = tokens_of_sentences(text, _tokenizer)
+    return tuple(tuple(token.text for token in tokens) for _, tokens in sentences)
 
 
 def read_pairs(path: str | Path, columns: Columns) -> list[TextPair]:

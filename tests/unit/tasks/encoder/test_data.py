@@ -5,7 +5,8 @@ import json
 import pytest
 
 from relmo.errors import DataError, TextWarning
-from relmo.tasks.encoder.data import LONGEST, read_pairs, read_text
+from relmo.tasks.encoder.data import read_pairs, read_text
+from relmo.tasks.plain_text import LONGEST
 from relmo.tasks.tables import Columns
 from tests.support.toy_encoder import pair
 
