@@ -161,8 +161,10 @@ class Speller:
         """The candidates, weighed by the passages that contain most of them."""
         if all(len(each) == 1 for each in candidates.values()):
             return candidates
-        hits = self.store.hits(self.store.matching(self._terms(words, candidates), CONTEXT))
-        held = [(frozenset(self.analyze(hit.text)), float(hit.score**TRUST)) for hit in hits]
+        found = self.store.matching(self._terms(words, candidates), CONTEXT)
+        texts = self.store.texts([each.passage for each in found])
+        pairs = zip(texts, found, strict=True)
+        held = [(frozenset(self.analyze(text)), float(each.score**TRUST)) for text, each in pairs]
         total = sum(score for _, score in held)
         if not total:  # only stop words may have been meant
             return candidates
